@@ -1,4 +1,5 @@
-"""Two programs that look like one: twobw, which starts at once, and twobw-engine beside it, which has LibTorch."""
+"""Two programs that look like one, twobw without LibTorch and twobw-engine with it; and the JSON of all commands."""
+import json
 import re
 import shutil
 import subprocess
@@ -9,7 +10,8 @@ from support import TINY, Run, TestCase, program, twobw, words
 GROUPS = {"Train": ["train", "compare", "verify"],
           "Plan": ["plan", "profile", "topology", "simulate", "schedule"],
           "Data": ["prepare", "tokenizer", "inspect", "batches"],
-          "Models": ["eval", "generate", "export", "embed", "checkpoint"]}
+          "Models": ["eval", "generate", "export", "checkpoint", "embed"],
+          "Setup": ["doctor", "completion"]}
 COMMANDS = [command for commands in GROUPS.values() for command in commands]
 
 
@@ -28,7 +30,7 @@ class ProgramTest(TestCase):
         process = twobw("--help")
         self.assertEqual(process.returncode, 0, process.stderr)
         for command in COMMANDS:
-            self.assertRegex(process.stdout, rf"(?m)^  {command} +[A-Z]")  # what it does
+            self.assertRegex(process.stdout, rf"(?m)^  {command} +[A-Z]")  # its purpose
             self.assertRegex(process.stdout, rf"(?m)^  twobw {command} .* {{2,}}[a-z]")  # an example
         engine = self.call(program("TWOBW_BINARY", "twobw") + "-engine", "--help")
         self.assertEqual(process.stdout, engine.stdout)
@@ -40,6 +42,52 @@ class ProgramTest(TestCase):
         for group, commands in GROUPS.items():
             section = re.search(rf"(?ms)^{group}:\n(.*?)\n\n", process.stdout)[1]
             self.assertEqual(re.findall(r"(?m)^  (\w+) ", section), commands)
+
+    def test_version(self):
+        lines = twobw("--version").stdout.splitlines()
+        self.assertRegex(lines[0], r"^twobw \d+\.\d+\.\d+ \(revision ([0-9a-f]{7,}(-dirty)?|unknown)\)$")
+        self.assertEqual([line.split()[0] for line in lines[1:]], ["LibTorch", "CUDA", "NCCL"])
+
+    def test_doctor(self):
+        process = twobw("doctor", "--json")
+        self.assertEqual(process.returncode, 0, process.stdout)
+        checks = {check["name"]: check for check in json.loads(process.stdout)["checks"]}
+        for name in ("cores", "GPUs", "LibTorch", "Gloo", "NCCL", "sentencepiece", "utf8proc", "zstd", "torchrun", "mpirun",
+                     "srun", "locked memory", "shared memory", "open files", "stack"):
+            self.assertEqual(checks[name]["verdict"] == "ok", checks[name]["remedy"] == "", checks[name])
+        few = subprocess.run(["bash", "-c", f"ulimit -n 64; {program('TWOBW_BINARY', 'twobw')} doctor"],
+                             capture_output=True, text=True, check=True).stdout
+        self.assertRegex(few, r"\n  warn  open files +64\n +-> `ulimit -n 4096`")
+        alone = shutil.copy(program("TWOBW_BINARY", "twobw"), self.folder)
+        process = self.call(alone, "doctor")
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("\n  FAIL  LibTorch       twobw-engine does not start: ", process.stdout)
+        self.assertIn("\ntraining cannot work; ", process.stdout)
+
+    def test_completion_in_bash(self):
+        script = self.folder / "twobw.bash"
+        script.write_text(twobw("completion", "bash").stdout)
+
+        def complete(*line):
+            typed = " ".join(f"'{word}'" for word in line)
+            process = subprocess.run(["bash", "-c", f"source {script}; COMP_WORDS=(twobw {typed}); COMP_CWORD={len(line)}\n"
+                                                    '_twobw 2> /dev/null; printf "%s\\n" "${COMPREPLY[@]}"'],
+                                     capture_output=True, text=True, check=True)
+            return process.stdout.split()
+
+        self.assertEqual(complete(""), [*COMMANDS, "--help", "--version"])
+        self.assertEqual(complete("ev"), ["eval"])
+        self.assertEqual(complete("train", "--s"), ["--sample"])
+        self.assertEqual(complete("train", "config.yaml", "pipeline.micro"), ["pipeline.microbatch=", "pipeline.microbatches="])
+        self.assertEqual(complete("tokenizer", "tr"), ["train"])
+        self.assertEqual(complete("tokenizer", "train", "--vo"), ["--vocab"])
+        self.assertEqual(complete("schedule", "pipeline.st"), [])  # takes no keys
+
+    def test_completion_in_zsh(self):
+        script = twobw("completion", "zsh").stdout
+        self.assertIn("compdef _twobw twobw", script)
+        if shutil.which("zsh"):
+            subprocess.run(["zsh", "-n"], input=script, text=True, check=True)
 
     def test_help_of_a_command_wherever_it_lies(self):
         for command, option in (("train", "--sample"), ("plan", "--cluster")):
@@ -100,6 +148,54 @@ class ProgramTest(TestCase):
         process = self.call(link, "train", *words(settings))
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertEqual(len(Run(self.folder / "run with spaces").updates), 1)
+
+
+class JsonTest(TestCase):
+    def call(self, *arguments, code=0):
+        process = twobw(*arguments, "--json", cwd=self.folder)
+        self.assertEqual(process.returncode, code, process.stderr)
+        return json.loads(process.stdout)
+
+    def test_schedule_and_topology(self):
+        schedule = self.call("schedule", "2bw", "--stages", 2, "--list")
+        self.assertTrue(schedule["ok"])
+        self.assertEqual({finding["ok"] for finding in schedule["check"]}, {True})
+        self.assertEqual((len(schedule["instructions"]), len(schedule["most_held"])), (2, 2))
+        [node] = self.call("topology")["nodes"]
+        self.assertIn("latency", json.dumps(node))
+
+    def test_runs(self):
+        settings = words({**TINY, "train.updates": 2, "optimizer.warmup": 0})
+        verified = self.call("verify", *settings)
+        self.assertEqual((verified["equal"], verified["updates"], len(verified["split"])), (True, 2, 1))
+        self.assertEqual(self.call("profile", *settings, "--rounds", 1, "--sizes", 1)["layers"][0], "embedding")
+        compared = self.call("compare", *settings, "pipeline.schedule=2bw", "pipeline.stages=2", "pipeline.predict=false",
+                             "run_dir=runs", "--seeds", 1)
+        self.assertEqual([run["schedule"] for run in compared["runs"]], ["flush", "2bw"])
+        self.assertAlmostEqual(compared["loss_difference"]["mean"], compared["2bw_loss"]["mean"] - compared["flush_loss"]["mean"])
+        self.assertIn("what to take: ", compared["advice"])
+        [saved] = self.call("checkpoint", "list", "runs/2bw-seed1")
+        self.assertEqual((saved["update"], self.call("checkpoint", "show", "runs/2bw-seed1")), (2, saved))
+        self.assertEqual(self.call("checkpoint", "verify", "runs/2bw-seed1"),
+                         [{"folder": saved["folder"], "good": True, "problems": []}])
+
+    def test_token_files(self):
+        (self.folder / "text").write_text("abc\n" * 40)
+        twobw("prepare", "text", "--tokenizer", "bytes", "--out", "data", cwd=self.folder)
+        inspected = self.call("inspect", "data-train", "--tokenizer", "bytes", "--samples", 1, "--length", 3)
+        self.assertEqual(inspected["samples"][0]["text"], "abc")
+        self.assertEqual(inspected["ids"], {"least": 10, "greatest": 99})
+        self.assertEqual(self.call("tokenizer", "show", "bytes")["vocab"], 256)
+
+    def test_errors(self):
+        for arguments, key, value in (
+                (("plan", "pipeline.stages=two"), "pipeline.stages", "two"),
+                (("simulate", "--step", "-1"), "--step", "-1"),
+                (("verify", "nowhere.yaml"), None, None),
+                (("schedule", "--stagse", "2"), None, None)):
+            error = self.call(*arguments, code=2)["error"]
+            self.assertEqual((error["key"], error["value"]), (key, value), error)
+            self.assertEqual(twobw(*arguments, cwd=self.folder).stderr, f"twobw: {error['message']}\n")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ bool is_file(const std::string& word) {
   return std::filesystem::is_regular_file(word, error);
 }
 
-// 0: without a record.
+// The vocabulary of a token file; 0 without a record.
 int recorded_vocab(const std::string& path) {
   std::string prefix = corpus::token_file_prefix(path);
   for (const std::string_view set : {"-train", "-validation"}) {
@@ -40,7 +40,7 @@ int recorded_vocab(const std::string& path) {
   }
 }
 
-// 0: any.
+// The vocabulary that a corpus needs; 0: any.
 int vocab_of(const std::string& path, const Config& config) {
   if (path == "synthetic") return 0;
   if (corpus::names_token_file(path)) return recorded_vocab(path);
@@ -50,10 +50,10 @@ int vocab_of(const std::string& path, const Config& config) {
   return masked ? kBytes + 1 : kBytes;
 }
 
-// model.vocab of a configuration that does not set it. A run that resumes has its former one. Else it is the
-// largest that data and tokenizer have: of token files as `twobw prepare` recorded it, of data.tokenizer
-// unless that is bytes, and of texts as bytes. It stays as it is for synthetic data and for token files
-// without a record. Throws InputError for a tokenizer that cannot be read.
+// Sets the default of model.vocab. A resumed run keeps its own. Else it is the largest vocabulary of token
+// files (recorded by `twobw prepare`), of data.tokenizer unless that is bytes, and of texts as bytes.
+// Synthetic data and token files without a record do not change it. Throws InputError for a tokenizer that
+// cannot be read.
 void set_default_vocab(Config& config) {
   if (const std::optional<Config> former = corpus::config_of_run(config)) {
     config.model.vocab = former->model.vocab;

@@ -13,11 +13,11 @@ namespace twobw::cli {
 struct RunArguments {
   std::vector<std::string> words;  // as typed
 
-  // Set by sort_out(). A word with '=' is an override, unless a file has that name.
+  // Set by sort_out(). A word with '=' is an override, unless it names a file.
   std::string file;
   std::vector<std::string> overrides;
 
-  // Defaults of the command, in place of the usual ones; keys derived from others still are.
+  // Settings that replace the usual defaults; keys may still be derived from others.
   std::vector<std::string> defaults;
 
   // Whether an override sets the key.
@@ -29,10 +29,10 @@ std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);
 // Throws InputError when two files are named.
 void sort_out(RunArguments& arguments);
 
-// Loads the configuration, with the keys of the model that model.from names.
+// Loads the configuration, with the model keys of the folder in model.from.
 Config load(const RunArguments& arguments);
 
-// Loads it with plan=auto: `devices` are the devices to plan for, for any number of stages.
+// Loads it with plan=auto: `devices` are the devices to plan for, with any number of stages.
 Config load_to_plan(RunArguments arguments);
 
 }  // namespace twobw::cli

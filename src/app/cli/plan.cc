@@ -1,4 +1,4 @@
-// twobw plan: how to cut up a model and where to put the parts.
+// twobw plan: partitions a model and places its stages.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app/cli/arguments.h"
+#include "app/cli/json_output.h"
 #include "app/cli/planning_options.h"
 #include "app/cli/program.h"
 #include "core/base/config.h"
@@ -96,36 +97,39 @@ void add_plan(CLI::App& command, int& exit_code) {
   command.add_option("--profile", options->files.profile,
                      "Times measured by `twobw profile` (default: modelled from the devices' figures)");
   command.add_option("--batch", options->batch,
-                     "Upper limit of the batch: sequences per update (default: the configuration's)");
-  command.add_option("--schedule", options->schedule, "Only 2bw, flush, gpipe or sequential");
-  command.add_option("--stages", options->fixed.stages, "Only d stages");
-  command.add_option("--replicas", options->fixed.replicas, "Only w replicas");
-  command.add_option("--microbatch", options->fixed.microbatch, "Only b sequences a microbatch");
-  command.add_option("--microbatches", options->fixed.microbatches, "Only m microbatches an update");
-  command.add_option("--extra", options->fixed.extra, "Only e extra microbatches in flight");
+                     "Global batch, at most: sequences per update (default: the configuration's)");
+  command.add_option("--schedule", options->schedule, "Fix the schedule: 2bw, flush, gpipe or sequential");
+  command.add_option("--stages", options->fixed.stages, "Fix the number of stages, d");
+  command.add_option("--replicas", options->fixed.replicas, "Fix the number of replicas, w");
+  command.add_option("--microbatch", options->fixed.microbatch, "Fix the sequences per microbatch, b");
+  command.add_option("--microbatches", options->fixed.microbatches, "Fix the microbatches per update, m");
+  command.add_option("--extra", options->fixed.extra, "Fix the extra microbatches in flight, e");
   // Bound to an optional, CLI11 makes it false where neither flag is given.
   const auto add_choice = [&](const char* flags, std::optional<bool>& choice, const char* text) {
     command.add_flag_function(
         flags, [&choice](std::int64_t count) { choice = count > 0; }, text);
   };
-  add_choice("--recompute,!--no-recompute", options->fixed.recompute, "Recompute in every stage, or in none");
+  add_choice("--recompute,!--no-recompute", options->fixed.recompute,
+             "Recompute activations in every stage, or in none");
   add_choice("--double-buffer-gradients,!--no-double-buffer-gradients",
              options->fixed.double_buffer_gradients,
-             "Under 2bw a second gradient buffer on stages that wait, or one on all");
+             "2bw: a second gradient buffer where a stage would wait, or one buffer everywhere");
   add_choice("--defer-tied-update,!--no-defer-tied-update", options->fixed.defer_tied_update,
-             "Under 2bw with one replica, a second gradient buffer on the first stage too, or not");
-  command.add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
+             "2bw with one replica: update tied weights later, to hide their exchange, or not");
+  command.add_option("--precision", options->precision,
+                     "Compute precision: fp32, fp16 or bf16 (default: train.precision)");
   command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
       ->capture_default_str();
   command
       .add_option(
           "--tolerance", options->preferences.tolerance,
-          "Throughput to give up for a plan without delayed updates, or with fewer stages; ten times as "
-          "much, at most 0.2, for one that predicts from half of a batch")
+          "Fraction of throughput to give up for a plan without delayed updates or with fewer stages (ten "
+          "times that, at most 0.2, for one that predicts from half of a batch)")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command.add_flag("--explain", options->explain, "List every family of plans and why it lost");
-  command.add_flag("--json", options->json, "Print JSON instead");
+  command.add_flag("--explain", options->explain,
+                   "List every family of plans, with the reason why it was not chosen");
+  add_json_flag(command, options->json);
   command.add_option("--write", options->write, "Write a configuration for `twobw train`");
   command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);

@@ -19,7 +19,7 @@ planner::Cluster choose_cluster(const Config& config, const std::string& path,
                                 const std::optional<planner::Profile>& profile) {
   if (!path.empty()) return planner::load_cluster(path);
   if (!profile && !config.devices.empty() && names_gpu(config.devices.front()))
-    fail_input("devices names GPUs; --profile or --cluster must say what they are");
+    fail_input("devices names GPUs; --profile or --cluster must describe them");
   return measure::available_cluster(config.devices, profile);
 }
 
@@ -40,20 +40,20 @@ planner::Problem make_problem(const Config& config, const ProblemFiles& files, s
 }
 
 void add_shape_options(CLI::App& command, PipelineShape& shape) {
-  command.add_option("--stages", shape.stages, "d, the stages")->capture_default_str();
-  command.add_option("--microbatches", shape.microbatches, "m, the microbatches of an update")
+  command.add_option("--stages", shape.stages, "Stages, d")->capture_default_str();
+  command.add_option("--microbatches", shape.microbatches, "Microbatches per update, m")
       ->capture_default_str();
-  command.add_option("--extra", shape.extra, "e, extra microbatches in flight")->capture_default_str();
+  command.add_option("--extra", shape.extra, "Extra microbatches in flight, e")->capture_default_str();
   command.add_flag("--predict,!--no-predict", shape.predict,
-                   "Whether 2bw computes on predicted weights (the default) or on those of the paper");
+                   "2bw: compute on predicted weights (default), or on delayed ones as in the paper");
   command
       .add_option("--step-slack", shape.step_slack,
-                  "With prediction, microbatches before the rest of a batch runs on its true weights")
+                  "2bw: microbatches by which the switch to the true weights of a batch is delayed")
       ->capture_default_str();
   command.add_flag("!--one-gradient", shape.double_buffer_gradients,
-                   "Under 2bw one gradient buffer a stage, and a stall, instead of two");
+                   "2bw: one gradient buffer per stage, and a stall, instead of two");
   command.add_flag("--defer-tied-update", shape.defer_tied_update,
-                   "Under 2bw the first stage steps late too, for tied weights over a slow link");
+                   "2bw: update tied weights later, to hide their exchange over a slow link");
 }
 
 void check_forwards(const schedule::Spec& spec, std::int64_t most) {
@@ -66,7 +66,7 @@ void check_forwards(const schedule::Spec& spec, std::int64_t most) {
 }
 
 void add_color_option(CLI::App& command, std::string& choice) {
-  command.add_option("--color", choice, "Colour by weight version")
+  command.add_option("--color", choice, "Color by weight version")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
 }

@@ -1,4 +1,4 @@
-// Options and inputs that several of `plan`, `simulate`, `schedule` and `topology` take.
+// Options and inputs shared by `plan`, `simulate`, `schedule` and `topology`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,12 +18,12 @@ struct ProblemFiles {
   std::string profile;  // empty: times are modeled from the devices' figures
 };
 
-// The planner's problem for a configuration. `batch`: the configuration's own, if nothing. `microbatch`: the
-// one size wanted, if any.
+// The planner's problem for a configuration. `batch`: default that of the configuration. `microbatch`: the
+// only size to consider, if any.
 planner::Problem make_problem(const Config& config, const ProblemFiles& files, std::optional<int> batch,
                               std::optional<int> microbatch);
 
-// A schedule by its letters. `shape`, whose values are the defaults, outlives the command.
+// Options for the shape of a schedule. `shape` has the defaults and must outlive the command.
 void add_shape_options(CLI::App& command, PipelineShape& shape);
 
 // Throws InputError for more forwards than `most`.
@@ -37,9 +37,16 @@ bool wants_color(const std::string& choice);
 // 0 if standard output is not a terminal.
 std::int64_t terminal_columns();
 
-// All of `topology`. `describe_hosts` is called in every process of a launcher: the first one writes the
-// cluster to `output`, or prints it if that is empty. Null in `twobw`, which is never one of several.
-using DescribeHosts = void (*)(const launch::World& world, const Config& config, const std::string& output);
+// A cluster as `topology` writes it, and as it summarizes that on the terminal.
+struct ClusterText {
+  std::string yaml, summary;
+};
+
+// All of `topology`. `describe_hosts` is collective: every process of a launcher calls it, and rank 0 has the
+// result. `output` is the file that will be written; empty: none. Null in `twobw`, which is never one of
+// several.
+using DescribeHosts = ClusterText (*)(const launch::World& world, const Config& config,
+                                      const std::string& output);
 void add_topology_options(CLI::App& command, int& exit_code, DescribeHosts describe_hosts);
 
 }  // namespace twobw::cli

@@ -22,6 +22,8 @@
 #include <system_error>
 #include <vector>
 
+#include "app/cli/build_info.h"
+#include "app/cli/json_output.h"
 #include "core/base/error.h"
 #include "core/base/failures.h"
 #include "core/base/output.h"
@@ -29,18 +31,15 @@
 #include "core/launch/orphan.h"
 #include "core/launch/world.h"
 
-#ifndef TWOBW_VERSION
-#define TWOBW_VERSION "(unversioned build)"
-#endif
-
 namespace twobw::cli {
 namespace {
 
 enum ExitCode { kDone = 0, kFailed = 1, kBadInput = 2 };
 
 constexpr const char* kPurpose =
-    "Trains transformers as a pipeline over several devices, without a flush between updates "
-    "(PipeDream-2BW).";
+    R"(Trains and fine-tunes transformers whose layers are split over several GPUs or CPU cores (pipeline
+parallelism). No device waits at an optimizer step, as it does under GPipe or 1F1B; the loss stays that of
+synchronous training.)";
 
 constexpr const char* kNotes = R"(
 Settings are key=value; docs/reference/configuration.md lists the keys. `twobw COMMAND --help` lists the options of a command.
@@ -54,11 +53,11 @@ std::string prefix_of(const launch::World& world) {
   return fmt::format("process {} on {}: ", world.rank, host);
 }
 
-int complain(int code, const std::string& prefix, std::string_view sentence) {
+// Flushes standard output first, so that the sentence is the last thing printed.
+void print_error(std::string_view sentence) {
   flush_output();
   // fmt::print throws if the reader is gone.
-  std::fputs(fmt::format("twobw: {}{}\n", prefix, sentence).c_str(), stderr);
-  return code;
+  std::fputs(fmt::format("twobw: {}\n", sentence).c_str(), stderr);
 }
 
 // Opens /dev/null for standard input, output and error if they are closed. A file of the run would get
@@ -146,14 +145,19 @@ std::string parse_complaint(const CLI::App& app, const CLI::ParseError& error) {
   if (text.size() > 1 && std::islower(text[1])) text[0] = static_cast<char>(std::tolower(text[0]));
   const auto chosen = app.get_subcommands();
   const std::string command = chosen.empty() ? "" : chosen[0]->get_name() + " ";
-  return fmt::format("{}; `twobw {}--help` says what is allowed", text, command);
+  return fmt::format("{}; `twobw {}--help` lists the options", text, command);
 }
 
-int run_command(int argc, char** argv, std::span<const EngineCommand> engine, const launch::World& world,
-                const std::string& prefix) {
+// The end of a command: its exit code and, if it failed, a sentence.
+struct Ending {
+  int code = kDone;
+  std::string sentence;
+};
+
+Ending run_command(int argc, char** argv, std::span<const EngineCommand> engine, const launch::World& world) {
   const Command* const command = named_command(argc, argv);
   if (command && world.size > 1 && !command->in_processes) {
-    if (world.rank > 0) return kBadInput;  // the first one says it
+    if (world.rank > 0) return {kBadInput};  // rank 0 prints the sentence
     fail_input("`twobw {}` runs in one process; start it without a launcher", command->name);
   }
   const bool ends_with_launcher = world.size > 1 && launch::launcher_stays(launch::process_environment());
@@ -165,46 +169,45 @@ int run_command(int argc, char** argv, std::span<const EngineCommand> engine, co
   if (ends_with_launcher) launch::end_with_parent();
 
   CLI::App app{kPurpose, "twobw"};
-  int exit_code = kDone;
-  app.set_version_flag("--version", std::string("twobw " TWOBW_VERSION), "Print the version and exit");
+  Ending ending;
+  app.set_version_flag("--version", describe(kBuild),
+                       "Print the versions of the program, git, LibTorch, CUDA and NCCL");
   app.require_subcommand(1);
-  add_commands(app, engine, exit_code);
+  add_commands(app, engine, ending.code);
   try {
     if (argc < 2) throw CLI::CallForHelp();
     app.parse(argc, argv);
-    return exit_code;
+    return ending;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help, --version
-      std::ostringstream text;
-      app.exit(error, text);
-      fmt::print("{}", text.str());
-      return kDone;
-    }
-    return complain(kBadInput, prefix, parse_complaint(app, error));
+    if (error.get_exit_code() != 0) return {kBadInput, parse_complaint(app, error)};
+    std::ostringstream text;  // --help, --version
+    app.exit(error, text);
+    fmt::print("{}", text.str());
+    return {};
   }
 }
 
-// Turns failures into one sentence.
-int run_reporting(int argc, char** argv, std::span<const EngineCommand> engine, std::string& prefix) {
+// Turns failures into one sentence. Sets `prefix`.
+Ending run_reporting(int argc, char** argv, std::span<const EngineCommand> engine, std::string& prefix) {
   try {
     check_stack_limit();
     const launch::World world = launch::read_world(launch::process_environment());
     prefix = prefix_of(world);
     report_unhandled_exceptions(prefix);
-    return run_command(argc, argv, engine, world, prefix);
+    return run_command(argc, argv, engine, world);
   } catch (const InputError& error) {
-    return complain(kBadInput, prefix, error.what());
+    return {kBadInput, error.what()};
   } catch (const RunError& error) {
-    return complain(kFailed, prefix, error.what());
+    return {kFailed, error.what()};
   } catch (const std::exception& error) {
     const auto* system = dynamic_cast<const std::system_error*>(&error);
     if (system != nullptr && std::ferror(stdout) != 0) {  // by fmt::print
       note_output_failure(system->code().value());
-      return kFailed;
+      return {kFailed};
     }
     if (const auto failure = system_failure(error))
-      return complain(failure->wrong_input ? kBadInput : kFailed, prefix, failure->sentence);
-    return complain(kFailed, prefix, "internal error: " + describe_failure(error));
+      return {failure->wrong_input ? kBadInput : kFailed, failure->sentence};
+    return {kFailed, "internal error: " + describe_failure(error)};
   }
 }
 
@@ -214,11 +217,17 @@ int run_program(int argc, char** argv, std::span<const EngineCommand> engine) {
   open_standard_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);  // under `ulimit -f` a write fails with a reason
   std::string prefix;
-  const int exit_code = run_reporting(argc, argv, engine, prefix);
+  const Ending ending = run_reporting(argc, argv, engine, prefix);
+  if (!ending.sentence.empty()) {
+    print_error(prefix + ending.sentence);
+    const bool is_first = prefix.empty();
+    if (ending.code == kBadInput && is_first && asks_for_json(argc, argv))
+      print_at_once(error_line(ending.sentence));
+  }
   const int failure = output_failure();
-  if (failure == 0) return exit_code;
-  return complain(exit_code == kDone ? kFailed : exit_code, prefix,
-                  fmt::format("standard output cannot be written: {}", std::strerror(failure)));
+  if (failure == 0) return ending.code;
+  print_error(fmt::format("{}standard output cannot be written: {}", prefix, std::strerror(failure)));
+  return ending.code == kDone ? kFailed : ending.code;
 }
 
 }  // namespace twobw::cli

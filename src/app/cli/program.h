@@ -22,9 +22,9 @@ struct Command {
   const char* effect;         // of the example
   AddOptions add;             // null: twobw-engine has the command
   bool in_processes = false;  // whether a launcher may start several processes, each of them twobw-engine
-  // Whether threads of one loop wait for each other without spinning for long: where other programs use the
-  // cores too, short loops otherwise take ten times as long. Training keeps OpenMP's way, the fastest on
-  // cores of its own.
+  // Whether threads of OpenMP spin only briefly while they wait for each other. If other programs share the
+  // cores, short loops otherwise take ten times as long. Training keeps OpenMP's default, the fastest on idle
+  // cores.
   bool yields_cores = false;
 };
 
@@ -32,6 +32,7 @@ struct Command {
 std::span<const Command> commands();
 
 // The commands that need no LibTorch.
+void add_doctor(CLI::App& command, int& exit_code);
 void add_inspect(CLI::App& command, int& exit_code);
 void add_plan(CLI::App& command, int& exit_code);
 void add_prepare(CLI::App& command, int& exit_code);

@@ -1,10 +1,11 @@
-// twobw schedule: draws a schedule, lists it, proves it.
+// twobw schedule: draws, lists or checks a schedule.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
+#include "app/cli/json_output.h"
 #include "app/cli/planning_options.h"
 #include "app/cli/program.h"
 #include "core/schedule/checker.h"
@@ -22,6 +23,7 @@ struct ScheduleOptions {
   std::string color = "auto";
   bool list = false;
   bool check = false;
+  bool json = false;
 };
 
 void print_grid(const Spec& spec, schedule::GridOptions grid, const std::string& color) {
@@ -42,9 +44,7 @@ void print_lists(const Spec& spec) {
   }
 }
 
-// Whether all properties hold.
-bool print_check(const Spec& spec) {
-  const schedule::Report report = schedule::check(spec);
+void print_check(const schedule::Report& report) {
   for (const auto& finding : report.findings) {
     fmt::print("{:<7} {}: {}\n", finding.ok() ? "ok" : "failed", schedule::name(finding.property),
                schedule::sentence(finding.property));
@@ -56,7 +56,33 @@ bool print_check(const Spec& spec) {
     fmt::print("stage {:<3}  {:>9}  {:>15}  {:>9}\n", stage, peaks.in_flight, peaks.versions,
                peaks.gradient_buffers);
   }
-  return report.ok();
+}
+
+Json to_json(const Spec& spec, const schedule::Report& report, bool list) {
+  Json json = {{"schedule", schedule::name(spec.shape.schedule)},
+               {"stages", spec.shape.stages},
+               {"replicas", spec.shape.replicas},
+               {"microbatches", spec.shape.microbatches},
+               {"extra", spec.shape.extra},
+               {"updates", spec.updates},
+               {"ok", report.ok()}};
+  for (const schedule::Finding& finding : report.findings) {
+    json["check"].push_back({{"property", schedule::name(finding.property)},
+                             {"meaning", schedule::sentence(finding.property)},
+                             {"ok", finding.ok()},
+                             {"problem", finding.problem}});
+  }
+  for (const schedule::Peaks& peaks : report.peaks) {
+    json["most_held"].push_back({{"in_flight", peaks.in_flight},
+                                 {"weight_versions", peaks.versions},
+                                 {"gradients", peaks.gradient_buffers}});
+  }
+  for (int stage = 0; list && stage < spec.shape.stages; ++stage) {
+    Json& lines = json["instructions"].emplace_back(Json::array());
+    for (const auto& instruction : schedule::instructions(spec, stage))
+      lines.push_back(schedule::describe(instruction));
+  }
+  return json;
 }
 
 void run_schedule(ScheduleOptions options, int& exit_code) {
@@ -64,9 +90,17 @@ void run_schedule(ScheduleOptions options, int& exit_code) {
   schedule::validate(options.spec);
   constexpr std::int64_t kMostForwards = 1'000'000;  // in memory, or as lines
   check_forwards(options.spec, kMostForwards);
-  if (options.list) print_lists(options.spec);
-  if (options.check && !print_check(options.spec)) exit_code = 1;
-  if (!options.list && !options.check) print_grid(options.spec, options.grid, options.color);
+  if (!options.list && !options.check && !options.json)
+    return print_grid(options.spec, options.grid, options.color);
+  if (options.list && !options.json) print_lists(options.spec);
+  if (!options.check && !options.json) return;
+  const schedule::Report report = schedule::check(options.spec);
+  if (options.json) {
+    print_json(to_json(options.spec, report, options.list));
+  } else {
+    print_check(report);
+  }
+  exit_code = report.ok() ? 0 : 1;
 }
 
 }  // namespace
@@ -75,32 +109,32 @@ void add_schedule(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<ScheduleOptions>();
   command.add_option("kind", options->kind, "sequential, gpipe, flush, 2bw or stash")->capture_default_str();
   add_shape_options(command, options->spec.shape);
-  command.add_option("--replicas", options->spec.shape.replicas, "w, the copies of the pipeline")
+  command.add_option("--replicas", options->spec.shape.replicas, "Replicas of the pipeline, w")
       ->capture_default_str();
   command.add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();
-  command.add_option("--sync-updates", options->spec.sync_updates, "First updates under flush")
+  command.add_option("--sync-updates", options->spec.sync_updates, "Updates under flush at the start")
       ->capture_default_str();
   command
-      .add_option("--evaluate-every", options->spec.evaluate_every,
-                  "Evaluate every so many updates; 0: never")
+      .add_option("--evaluate-every", options->spec.evaluate_every, "Updates between evaluations; 0: never")
       ->capture_default_str();
-  command
-      .add_option("--save-every", options->spec.save_every,
-                  "Save a checkpoint every so many updates; 0: never")
+  command.add_option("--save-every", options->spec.save_every, "Updates between checkpoints; 0: never")
       ->capture_default_str();
-  command.add_option("--forward", options->grid.costs.forward, "Ticks of a forward")
+  command.add_option("--forward", options->grid.costs.forward, "Length of a forward, in ticks")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  command.add_option("--backward", options->grid.costs.backward, "Ticks of a backward")
+  command.add_option("--backward", options->grid.costs.backward, "Length of a backward, in ticks")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   command
-      .add_option("--ticks", options->grid.ticks, "Draw only the first so many; 0: what the terminal holds")
+      .add_option("--ticks", options->grid.ticks,
+                  "Draw only the first ticks; 0: as many as the terminal holds")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   add_color_option(command, options->color);
   command.add_flag("--list", options->list, "Print the instructions instead");
-  command.add_flag("--check", options->check, "Prove the instructions instead");
+  command.add_flag("--check", options->check,
+                   "Check the instructions against the rules of the schedule instead");
+  add_json_flag(command, options->json);
   command.callback([options, &exit_code] { run_schedule(*options, exit_code); });
 }
 

@@ -1,4 +1,4 @@
-// twobw simulate: the speed of a schedule, and the idle time of its stages by cause.
+// twobw simulate: predicts the throughput of a schedule, and the idle time of its stages by cause.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "app/cli/arguments.h"
+#include "app/cli/json_output.h"
 #include "app/cli/planning_options.h"
 #include "app/cli/program.h"
 #include "core/base/config.h"
@@ -35,13 +35,12 @@ using schedule::Spec;
 using simulator::Result;
 using simulator::StageUse;
 using simulator::System;
-using Json = nlohmann::ordered_json;
 
 struct SimulateOptions {
   std::shared_ptr<RunArguments> arguments;  // a schedule, or a configuration
   ProblemFiles files;
   Spec spec = {.shape = {.stages = 4, .microbatches = 8}, .updates = 3};
-  // As typed: one for all stages, or one a stage.
+  // As typed: one for all stages, or one per stage.
   std::vector<std::string> forward = {"1"}, backward = {"2"}, step = {"0"}, predict = {"0"}, reduce = {"0"};
   std::string activation_bytes = "0", bandwidth, latency = "0";
   std::string trace, color = "auto";
@@ -58,7 +57,7 @@ double parse(std::string_view option, const std::string& text,
 std::vector<double> times_by_stage(std::string_view option, const std::vector<std::string>& texts,
                                    int stages) {
   if (texts.size() != 1 && std::ssize(texts) != stages) {
-    fail_input("{} has {} times for {} stages; allowed: one for all, or one a stage", option, texts.size(),
+    fail_input("{} has {} times for {} stages; allowed: one for all, or one per stage", option, texts.size(),
                stages);
   }
   std::vector<double> times;
@@ -253,7 +252,7 @@ void show(const Spec& spec, const Result& result, const SimulateOptions& options
   if (options.json) {
     Json json = to_json(spec, result);
     if (simulated != nullptr) add_plan(json, *simulated);
-    fmt::print("{}\n", json.dump(2));
+    print_json(json);
   } else {
     print_simulation(spec, result, simulated, options.color);
   }
@@ -315,7 +314,7 @@ void add_simulate(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<SimulateOptions>();
   options->arguments = add_run_arguments(command);
   command.get_option("config")->description(
-      "sequential, gpipe, flush, 2bw (default) or stash, with the times below; or [CONFIG.yaml] "
+      "A schedule (sequential, gpipe, flush, 2bw or stash) with the times below, or [CONFIG.yaml] "
       "[key.path=value ...]");
   command.add_option("--profile", options->files.profile,
                      "For a configuration: times measured by `twobw profile` (default: modelled)");
@@ -323,25 +322,24 @@ void add_simulate(CLI::App& command, int& exit_code) {
       "--cluster", options->files.cluster,
       "For a configuration: the hardware, as `twobw topology` writes it (default: this machine)");
   add_shape_options(command, options->spec.shape);
-  command.add_option("--updates", options->spec.updates, "Updates of the run that is traced")
-      ->capture_default_str();
+  command.add_option("--updates", options->spec.updates, "Updates to simulate")->capture_default_str();
   const auto times = [&](const char* name, std::vector<std::string>& value, const char* text) {
     command.add_option(name, value, text)->delimiter(',')->allow_extra_args(false)->capture_default_str();
   };
-  times("--forward", options->forward, "Time of a forward: one, or one a stage (1ms,2ms,1ms)");
-  times("--backward", options->backward, "Time of a backward, likewise");
-  times("--step", options->step, "Time of an update on the compute thread, likewise");
-  times("--prediction", options->predict, "Time of a prediction on the compute thread, likewise");
-  times("--reduce", options->reduce, "Time of an update's all-reduce over replicas, likewise");
+  times("--forward", options->forward, "Time of a forward: one value, or one per stage (1ms,2ms,1ms)");
+  times("--backward", options->backward, "Time of a backward, in the same form");
+  times("--step", options->step, "Time of an optimizer step on the compute thread");
+  times("--prediction", options->predict, "Time of a prediction on the compute thread");
+  times("--reduce", options->reduce, "Time of an all-reduce over replicas");
   command.add_option("--activation-bytes", options->activation_bytes,
-                     "What a microbatch sends to the next stage, and back");
+                     "Bytes that a microbatch sends to the next stage, and back");
   command.add_option("--bandwidth", options->bandwidth,
-                     "Of each link, in each direction (default: unlimited)");
-  command.add_option("--latency", options->latency, "Of each link")->capture_default_str();
+                     "Bandwidth of each link, in each direction (default: unlimited)");
+  command.add_option("--latency", options->latency, "Latency of each link")->capture_default_str();
   command.add_option("--trace", options->trace,
-                     "Write every instruction's times to this file, for Perfetto or chrome://tracing");
+                     "Write the times of every instruction to this file, for ui.perfetto.dev");
   add_color_option(command, options->color);
-  command.add_flag("--json", options->json, "Print JSON instead");
+  add_json_flag(command, options->json);
   command.callback([options, &exit_code] {
     sort_out(*options->arguments);
     run(*options);

@@ -1,4 +1,4 @@
-// twobw prepare and twobw inspect: token files are made of texts, and shown.
+// twobw prepare: writes token files from texts. twobw inspect: shows token files.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <malloc.h>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/json_output.h"
 #include "app/cli/program.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -36,13 +37,13 @@ void print_result(const PrepareOptions& options, const PrepareResult& result, do
   fmt::print("{} in {} files as {} tokens in {}\n", format_bytes(static_cast<double>(result.bytes)),
              result.inputs, name(result.type), format_duration(seconds));
   if (result.inputs_before > 0) {
-    fmt::print("  went on after {} files that an interrupted run had finished\n", result.inputs_before);
+    fmt::print("  resumed after {} files of an interrupted run\n", result.inputs_before);
   }
   print_counts(options.out + "-train", result.train);
   if (result.validation) print_counts(options.out + "-validation", *result.validation);
   if (result.empty > 0) fmt::print("  left out {} documents without text\n", result.empty);
   if (options.end_of_text && !result.end_of_text) {
-    fmt::print("  no end-of-text tokens: '{}' has none; only the index tells documents apart\n",
+    fmt::print("  no end-of-text tokens: '{}' has none; only the index separates documents\n",
                options.tokenizer);
   }
   if (result.by_position)
@@ -78,9 +79,10 @@ struct InspectOptions {
   std::string tokenizer;
   std::int64_t samples = 3;
   std::int64_t length = 64;
+  bool json = false;
 };
 
-// As it may go to a terminal: control characters would do things there.
+// Escapes control characters, which a terminal would execute.
 std::string printable(const std::string& text) {
   std::string shown;
   for (const char c : tokenizer::replace_invalid(text)) {
@@ -116,19 +118,50 @@ std::string sample_text(const std::vector<std::int64_t>& tokens, const tokenizer
   return printable(tokenizer->decode(ids));
 }
 
-// Spread evenly: the first of every n-th part.
+// The samples' documents, spread evenly: the first of every n-th part.
+std::vector<std::int64_t> sampled_documents(const corpus::IndexedFile& file, std::int64_t most) {
+  const std::int64_t samples = std::min(most, file.documents());
+  std::vector<std::int64_t> documents;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    documents.push_back(static_cast<std::int64_t>(static_cast<double>(file.documents()) /
+                                                  static_cast<double>(samples) * static_cast<double>(i)));
+  }
+  return documents;
+}
+
 void print_samples(const corpus::IndexedFile& file, const InspectOptions& options,
                    const tokenizer::Tokenizer* tokenizer) {
-  const std::int64_t samples = std::min(options.samples, file.documents());
-  for (std::int64_t i = 0; i < samples; ++i) {
-    const auto document = static_cast<std::int64_t>(static_cast<double>(file.documents()) /
-                                                    static_cast<double>(samples) * static_cast<double>(i));
+  for (const std::int64_t document : sampled_documents(file, options.samples)) {
     const std::int64_t length = document_length(file, document);
     const auto tokens = document_tokens(file, document, options.length);
     fmt::print("\ndocument {}, {} tokens{}:\n{}\n", document, length,
                length > options.length ? fmt::format(", the first {}", options.length) : "",
                sample_text(tokens, tokenizer));
   }
+}
+
+Json to_json(const corpus::IndexedFile& file, const corpus::Summary& summary, const InspectOptions& options,
+             const tokenizer::Tokenizer* tokenizer) {
+  Json json = {{"file", file.prefix()},
+               {"type", name(file.type())},
+               {"documents", file.documents()},
+               {"sequences", file.sequences()},
+               {"tokens", file.tokens()},
+               {"lengths",
+                {{"shortest", summary.shortest},
+                 {"longest", summary.longest},
+                 {"median", summary.median},
+                 {"mean", summary.mean}}},
+               {"ids", {{"least", summary.least_id}, {"greatest", summary.greatest_id}}},
+               {"empty_documents", summary.empty},
+               {"samples", Json::array()}};
+  for (const std::int64_t document : sampled_documents(file, options.samples)) {
+    const auto tokens = document_tokens(file, document, options.length);
+    Json& sample = json["samples"].emplace_back();
+    sample = {{"document", document}, {"length", document_length(file, document)}, {"ids", tokens}};
+    if (tokenizer != nullptr) sample["text"] = sample_text(tokens, tokenizer);
+  }
+  return json;
 }
 
 void inspect_file(const InspectOptions& options) {
@@ -140,6 +173,7 @@ void inspect_file(const InspectOptions& options) {
     fail_input("'{}' has ids from {} to {}, but --tokenizer '{}' has only those below {}", file.prefix(),
                summary.least_id, summary.greatest_id, options.tokenizer, tokenizer->vocab_size());
   }
+  if (options.json) return print_json(to_json(file, summary, options, tokenizer.get()));
   print_summary(file, summary);
   print_samples(file, options, tokenizer.get());
 }
@@ -150,43 +184,46 @@ void add_prepare(CLI::App& command, int&) {
   auto options = std::make_shared<PrepareOptions>();
   auto split = std::make_shared<std::string>("files");
   auto no_end = std::make_shared<bool>(false);
-  command.add_option("inputs", options->inputs, "Files and folders; gzip and zstd are unpacked")->required();
+  command.add_option("inputs", options->inputs, "Files and folders, also compressed (gzip, zstd)")
+      ->required();
   command.add_option("--tokenizer", options->tokenizer, "A folder, a file, or bytes")->required();
-  command.add_option("--out", options->out, "The beginning of the names of the files to make")->required();
-  command.add_option("--format", options->format, "auto (by the file's name), text, jsonl or tsv")
+  command
+      .add_option("--out", options->out,
+                  "Prefix of the files to write: PREFIX-train.bin and .idx, PREFIX-validation...")
+      ->required();
+  command.add_option("--format", options->format, "auto (by file name), text, jsonl or tsv")
       ->check(CLI::IsMember({"auto", "text", "jsonl", "tsv"}))
       ->capture_default_str();
-  command.add_option("--field", options->documents.field, "The field with the text, of jsonl")
+  command.add_option("--field", options->documents.field, "Field with the text, in jsonl")
       ->capture_default_str();
   command
-      .add_option(
-          "--column", options->documents.column,
-          "The column with the text, of tsv: a name in the first line, or a number where there is none")
+      .add_option("--column", options->documents.column,
+                  "Column with the text, in tsv: a name in the first line, or a number without such a line")
       ->capture_default_str();
-  command.add_option("--split", *split, "Documents of text: files, or what lies between blank-lines")
+  command.add_option("--split", *split, "Boundaries of documents in text: files or blank-lines")
       ->check(CLI::IsMember({"files", "blank-lines"}))
       ->capture_default_str();
   auto* fraction =
-      command.add_option("--validation", options->split.fraction, "The part of the documents for validation")
+      command.add_option("--validation", options->split.fraction, "Fraction of the documents for validation")
           ->check(CLI::Range(0.0, 0.999999))
           ->capture_default_str();
   command
-      .add_option("--validation-every", options->split.every,
-                  "Take every N-th document for validation instead")
+      .add_option("--validation-every", options->split.every, "Every N-th document for validation instead")
       ->check(CLI::Range(2, 1'000'000'000))
       ->excludes(fraction);
-  command.add_option("--seed", options->split.seed, "Chooses the documents for validation")
+  command.add_option("--seed", options->split.seed, "Seed of the choice of validation documents")
       ->capture_default_str();
   command.add_flag("--no-eot", *no_end, "Append no end-of-text token to documents");
-  command.add_option("--eot", options->end_of_text_token,
-                     "Another end-of-text token than the tokenizer's own");
-  command.add_option("--workers", options->workers, "Threads that encode; 0: one for each core")
+  command.add_option("--eot", options->end_of_text_token, "End-of-text token (default: the tokenizer's)");
+  command.add_option("--workers", options->workers, "Encoder threads; 0: one per core")
       ->check(CLI::Range(0, 32))
       ->capture_default_str();
-  command.add_option("--save-every", options->save_seconds, "Seconds after which finished inputs are noted")
+  command
+      .add_option("--save-every", options->save_seconds,
+                  "Seconds between saved positions, from which an interrupted run resumes")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  command.add_flag("--restart", options->restart, "Drop what an interrupted run left");
+  command.add_flag("--restart", options->restart, "Discard the files of an interrupted run");
   command.callback([options, split, no_end] {
     options->documents.blank_lines = *split == "blank-lines";
     options->end_of_text = !*no_end;
@@ -196,15 +233,17 @@ void add_prepare(CLI::App& command, int&) {
 
 void add_inspect(CLI::App& command, int&) {
   auto options = std::make_shared<InspectOptions>();
-  command.add_option("file", options->file, "A token file: its .idx, its .bin, or both without the ending")
+  command.add_option("file", options->file, "A token file: its .idx, its .bin, or their common prefix")
       ->required();
-  command.add_option("--tokenizer", options->tokenizer, "Decodes the samples: a folder, a file, or bytes");
-  command.add_option("--samples", options->samples, "Documents to show")
+  command.add_option("--tokenizer", options->tokenizer,
+                     "Tokenizer to decode samples with: a folder, a file, or bytes");
+  command.add_option("--samples", options->samples, "Number of sample documents")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  command.add_option("--length", options->length, "Tokens to show of each")
+  command.add_option("--length", options->length, "Tokens per sample")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  add_json_flag(command, options->json);
   command.callback([options] { inspect_file(*options); });
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/cli/json_output.h"
 #include "app/cli/program.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -82,7 +83,7 @@ void train_tokenizer(const TrainOptions& options) {
   fmt::print("{} tokens from {} ({} different words) in {}\n", found, format_bytes(bytes),
              words.counts().size(), options.out);
   if (found < static_cast<std::size_t>(options.vocab)) {
-    fmt::print("fewer than {}: no other pair of tokens occurs {} times\n", options.vocab,
+    fmt::print("fewer than {}: every other pair of tokens occurs less than {} times\n", options.vocab,
                std::max(options.min_count, 1));
   }
 }
@@ -91,13 +92,13 @@ void add_train_tokenizer(CLI::App& group) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = group.add_subcommand("train", "Learn a byte-level BPE from text files");
   command->add_option("files", options->files, "Text files to learn from")->required();
-  command->add_option("--vocab", options->vocab, "Tokens to learn, special ones included")
+  command->add_option("--vocab", options->vocab, "Vocabulary size, with special tokens")
       ->capture_default_str();
-  command->add_option("--out", options->out, "The folder for tokenizer.json, vocab.json and merges.txt")
+  command->add_option("--out", options->out, "Folder to write: tokenizer.json, vocab.json and merges.txt")
       ->required();
-  command->add_option("--min-count", options->min_count, "How often a pair must occur to become a token")
+  command->add_option("--min-count", options->min_count, "Occurrences that a pair needs to become a token")
       ->capture_default_str();
-  command->add_option("--special", options->special, "A special token; may be given several times")
+  command->add_option("--special", options->special, "A special token; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)  // else [MASK] is a list of one
@@ -174,14 +175,14 @@ void encode_text(const EncodeOptions& options) {
 
 void add_encode(CLI::App& group) {
   auto options = std::make_shared<EncodeOptions>();
-  CLI::App* command = group.add_subcommand("encode", "Print the ids of a text");
+  CLI::App* command = group.add_subcommand("encode", "Encode a text: print its ids");
   command->add_option("tokenizer", options->tokenizer, "A folder, a file, or bytes")->required();
-  command->add_option("file", options->file, "The text; else what comes in");
-  command->add_flag("--special", options->special, "Add the tokens that begin and end a sequence");
-  command->add_flag("--lines", options->lines, "A line of ids for every line of the text");
-  command->add_flag("--replace-invalid", options->replace, "Read what is not UTF-8 as U+FFFD");
-  command->add_flag("--count", options->count, "Print only how many there are and how long encoding took");
-  command->add_option("--repeat", options->repeat, "With --count: encode so often; the fastest counts")
+  command->add_option("file", options->file, "The text (default: standard input)");
+  command->add_flag("--special", options->special, "Add the special tokens around a sequence");
+  command->add_flag("--lines", options->lines, "Encode every line by itself");
+  command->add_flag("--replace-invalid", options->replace, "Replace invalid UTF-8 by U+FFFD");
+  command->add_flag("--count", options->count, "Print only the number of ids and the encoding time");
+  command->add_option("--repeat", options->repeat, "With --count: repetitions, of which the fastest counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->callback([options] { encode_text(*options); });
@@ -206,8 +207,8 @@ std::vector<Id> parse_ids(std::string_view text, Id vocab) {
     Id id = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || end != word.data() + word.size() || id < 0 || id >= vocab) {
-      fail_input("'{}' is no id of this tokenizer; ids are whole numbers from 0 to {}", word.substr(0, 40),
-                 vocab - 1);
+      fail_input("'{}' is not an id of this tokenizer; ids are whole numbers from 0 to {}",
+                 word.substr(0, 40), vocab - 1);
     }
     ids.push_back(id);
     text.remove_prefix(word.size());
@@ -222,32 +223,39 @@ void decode_ids(const DecodeOptions& options) {
 
 void add_decode(CLI::App& group) {
   auto options = std::make_shared<DecodeOptions>();
-  CLI::App* command = group.add_subcommand("decode", "Print the text of ids");
+  CLI::App* command = group.add_subcommand("decode", "Decode ids: print their text");
   command->add_option("tokenizer", options->tokenizer, "A folder, a file, or bytes")->required();
-  command->add_option("file", options->file, "Ids with spaces between them; else what comes in");
-  command->add_flag("--skip-special", options->skip_special, "Leave out special tokens");
+  command->add_option("file", options->file, "Space-separated ids (default: standard input)");
+  command->add_flag("--skip-special", options->skip_special, "Omit special tokens");
   command->callback([options] { decode_ids(*options); });
 }
 
 // show
 
-void show_tokenizer(const std::string& path) {
+void show_tokenizer(const std::string& path, bool as_json) {
   const auto tokenizer = tokenizer::load_tokenizer(path);
-  fmt::print("{}, {} ids\n", tokenizer->describe(), tokenizer->vocab_size());
   const tokenizer::SpecialIds& special = tokenizer->special();
   const std::pair<const char*, std::optional<Id>> rows[] = {
       {"bos", special.bos}, {"eos", special.eos}, {"pad", special.pad},  {"unk", special.unk},
       {"cls", special.cls}, {"sep", special.sep}, {"mask", special.mask}};
+  Json json = {{"description", tokenizer->describe()}, {"vocab", tokenizer->vocab_size()}};
+  std::string text = fmt::format("{}, {} ids\n", tokenizer->describe(), tokenizer->vocab_size());
   for (const auto& [name, id] : rows) {
-    if (id) fmt::print("  {:<4}  {:>6}  {}\n", name, *id, tokenizer->token(*id));
+    if (!id) continue;
+    json["special"][name] = {{"id", *id}, {"token", tokenizer->token(*id)}};
+    text += fmt::format("  {:<4}  {:>6}  {}\n", name, *id, tokenizer->token(*id));
   }
+  if (as_json) return print_json(json);
+  fmt::print("{}", text);
 }
 
 void add_show(CLI::App& group) {
   auto path = std::make_shared<std::string>();
-  CLI::App* command = group.add_subcommand("show", "Say what a tokenizer is");
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = group.add_subcommand("show", "Print a tokenizer's type, size and special tokens");
   command->add_option("tokenizer", *path, "A folder, a file, or bytes")->required();
-  command->callback([path] { show_tokenizer(*path); });
+  add_json_flag(*command, *json);
+  command->callback([path, json] { show_tokenizer(*path, *json); });
 }
 
 }  // namespace

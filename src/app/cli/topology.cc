@@ -1,4 +1,4 @@
-// twobw topology: describes this machine for `twobw plan`, or under a launcher the hosts of its processes.
+// twobw topology: describes this machine, or the hosts of a launcher's processes, for `twobw plan --cluster`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/cli/arguments.h"
+#include "app/cli/json_output.h"
 #include "app/cli/planning_options.h"
 #include "app/cli/program.h"
 #include "core/base/text_file.h"
@@ -14,16 +15,35 @@
 namespace twobw::cli {
 namespace {
 
-void describe_machine(const std::string& output) {
+ClusterText describe_machine(const std::string& output) {
   if (!output.empty()) check_writable("--output", output);
   const device::Machine machine = device::measure_machine();
-  const std::string text = measure::describe(machine);
-  if (output.empty()) {
-    fmt::print("{}", text);
-    return;
+  return {measure::describe(machine),
+          fmt::format("{} device{}", machine.cores, machine.cores == 1 ? "" : "s")};
+}
+
+Json to_json(const YAML::Node& node) {
+  Json json;
+  if (node.IsMap()) {
+    for (const auto& entry : node) json[entry.first.Scalar()] = to_json(entry.second);
+  } else if (node.IsSequence()) {
+    for (const YAML::Node& item : node) json.push_back(to_json(item));
+  } else {
+    json = Json::parse(node.Scalar(), nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) json = node.Scalar();
   }
-  write_text(output, text);
-  fmt::print("{} device{} written to {}\n", machine.cores, machine.cores == 1 ? "" : "s", output);
+  return json;
+}
+
+void show(const ClusterText& cluster, const std::string& output, bool json) {
+  if (!output.empty()) write_text(output, cluster.yaml);
+  if (json) {
+    print_json(to_json(YAML::Load(cluster.yaml)));
+  } else if (output.empty()) {
+    fmt::print("{}", cluster.yaml);
+  } else {
+    fmt::print("{} written to {}\n", cluster.summary, output);
+  }
 }
 
 }  // namespace
@@ -31,17 +51,17 @@ void describe_machine(const std::string& output) {
 void add_topology_options(CLI::App& command, int& exit_code, DescribeHosts describe_hosts) {
   auto arguments = add_run_arguments(command);
   auto output = std::make_shared<std::string>();
-  command.add_option("--output", *output, "The file to write; else it is printed");
-  command.callback([arguments, output, describe_hosts, &exit_code] {
+  auto json = std::make_shared<bool>(false);
+  command.add_option("--output", *output, "The file to write (default: standard output)");
+  add_json_flag(command, *json);
+  command.callback([arguments, output, json, describe_hosts, &exit_code] {
     sort_out(*arguments);
     const bool configured = !arguments->file.empty() || !arguments->overrides.empty();
     const Config config = configured ? load_to_plan(*arguments) : Config();
     const launch::World world = launch::read_world(launch::process_environment());
-    if (world.size > 1) {
-      describe_hosts(world, config, *output);
-    } else {
-      describe_machine(*output);
-    }
+    const ClusterText cluster =
+        world.size > 1 ? describe_hosts(world, config, *output) : describe_machine(*output);
+    if (world.rank == 0) show(cluster, *output, *json);
     exit_code = 0;
   });
 }

@@ -20,10 +20,10 @@ void add_batches(CLI::App& command, int& exit_code) {
   };
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<Options>();
-  command.add_option("--updates", options->updates, "The first so many updates of the run")
+  command.add_option("--updates", options->updates, "Number of updates, from the first")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command.add_option("--out", options->out, "The safetensors file to write, with FIELD.UPDATE.MICROBATCH")
+  command.add_option("--out", options->out, "The safetensors file to write, tensors FIELD.UPDATE.MICROBATCH")
       ->required();
   command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "core/base/config.h"
 #include "core/base/config_schema.h"
 #include "core/base/error.h"
@@ -48,33 +49,54 @@ std::string loss_of(const checkpoint::Manifest& manifest) {
                                   : "not evaluated";
 }
 
-void list_checkpoints(const std::string& path) {
+Json to_json(const std::string& folder, const checkpoint::Manifest& manifest) {
+  return {{"folder", folder},
+          {"update", manifest.update},
+          {"bytes", bytes_of(manifest)},
+          {"written", manifest.written},
+          {"validation_loss", manifest.validation_loss ? Json(*manifest.validation_loss) : Json()},
+          {"applied", manifest.applied},
+          {"sequences", manifest.sequences},
+          {"layout", manifest.layout}};
+}
+
+void list_checkpoints(const std::string& path, bool json) {
+  Json all = Json::array();
   for (const std::string& folder : folders_of(path)) {
     try {
       const checkpoint::Manifest manifest = checkpoint::read_manifest(folder);
+      all.push_back(to_json(folder, manifest));
+      if (json) continue;
       fmt::print("{}  update {}, {}, {}, {}\n", folder, manifest.update, format_bytes(bytes_of(manifest)),
                  manifest.written, loss_of(manifest));
     } catch (const InputError& error) {
-      fmt::print("{}  damaged: {}\n", folder, error.what());
+      all.push_back({{"folder", folder}, {"damaged", error.what()}});
+      if (!json) fmt::print("{}  damaged: {}\n", folder, error.what());
     }
   }
+  if (json) print_json(all);
 }
 
 // Whether all are good.
-bool verify_checkpoints(const std::string& path) {
+bool verify_checkpoints(const std::string& path, bool json) {
   bool good = true;
+  Json all = Json::array();
   for (const std::string& folder : folders_of(path)) {
     const std::vector<std::string> problems = checkpoint::find_problems(folder);
+    good = good && problems.empty();
+    all.push_back({{"folder", folder}, {"good", problems.empty()}, {"problems", problems}});
+    if (json) continue;
     fmt::print("{}: {}\n", folder, problems.empty() ? "good" : "DAMAGED");
     for (const std::string& problem : problems) fmt::print("  {}\n", problem);
-    good = good && problems.empty();
   }
+  if (json) print_json(all);
   return good;
 }
 
-void show_checkpoint(const std::string& path) {
+void show_checkpoint(const std::string& path, bool json) {
   const std::string folder = newest_of(path);
   const checkpoint::Manifest manifest = checkpoint::read_manifest(folder);
+  if (json) return print_json(to_json(folder, manifest));
   fmt::print("{}\n", folder);
   fmt::print("  updates     {}, {} of them applied\n", manifest.update, manifest.applied);
   fmt::print("  sequences   {}\n", manifest.sequences);
@@ -150,26 +172,31 @@ bool diff_checkpoints(const std::string& first, const std::string& second) {
 
 void add_checkpoint(CLI::App& command, int& exit_code) {
   command.require_subcommand(1);
-  struct Paths {
+  struct Options {
     std::string first, second;
+    bool json = false;
   };
-  auto paths = std::make_shared<Paths>();
+  auto options = std::make_shared<Options>();
   const auto add = [&](const char* name, const char* purpose) {
     CLI::App* added = command.add_subcommand(name, purpose);
-    added->add_option("path", paths->first, "The folder of a run, or of a checkpoint")->required();
+    added->add_option("path", options->first, "The folder of a run, or of a checkpoint")->required();
     return added;
   };
-  add("list", "Print the checkpoints of a run")->callback([paths] { list_checkpoints(paths->first); });
-  add("verify", "Compare every checksum")->callback([paths, &exit_code] {
-    exit_code = verify_checkpoints(paths->first) ? 0 : 1;
-  });
-  add("config", "Print the configuration of the run that saved a checkpoint")->callback([paths] {
-    fmt::print("{}", checkpoint::read_manifest(newest_of(paths->first)).config);
-  });
-  add("show", "Print what a checkpoint holds")->callback([paths] { show_checkpoint(paths->first); });
-  CLI::App* diff = add("diff", "Compare two checkpoints, tensor by tensor");
-  diff->add_option("other", paths->second, "The other one")->required();
-  diff->callback([paths, &exit_code] { exit_code = diff_checkpoints(paths->first, paths->second) ? 0 : 1; });
+  CLI::App* const list = add("list", "Print the checkpoints of a run");
+  CLI::App* const verify = add("verify", "Verify every checksum");
+  CLI::App* const config = add("config", "Print the configuration saved in a checkpoint");
+  CLI::App* const show = add("show", "Print the contents of a checkpoint");
+  CLI::App* const diff = add("diff", "Compare two checkpoints, tensor by tensor");
+  for (CLI::App* const app : {list, verify, show}) add_json_flag(*app, options->json);
+  list->callback([options] { list_checkpoints(options->first, options->json); });
+  verify->callback(
+      [options, &exit_code] { exit_code = verify_checkpoints(options->first, options->json) ? 0 : 1; });
+  config->callback(
+      [options] { fmt::print("{}", checkpoint::read_manifest(newest_of(options->first)).config); });
+  show->callback([options] { show_checkpoint(options->first, options->json); });
+  diff->add_option("other", options->second, "The other run or checkpoint")->required();
+  diff->callback(
+      [options, &exit_code] { exit_code = diff_checkpoints(options->first, options->second) ? 0 : 1; });
 }
 
 }  // namespace twobw::cli

@@ -7,6 +7,7 @@ namespace twobw::cli {
 
 void add_batches(CLI::App& command, int& exit_code);
 void add_checkpoint(CLI::App& command, int& exit_code);
+void add_completion(CLI::App& command, int& exit_code);
 void add_compare(CLI::App& command, int& exit_code);
 void add_embed(CLI::App& command, int& exit_code);
 void add_eval(CLI::App& command, int& exit_code);
@@ -27,8 +28,9 @@ inline constexpr EngineCommand kEngineCommands[] = {
     {"eval", add_eval},
     {"generate", add_generate},
     {"export", add_export},
-    {"embed", add_embed},
     {"checkpoint", add_checkpoint},
+    {"embed", add_embed},
+    {"completion", add_completion},
 };
 
 }  // namespace twobw::cli

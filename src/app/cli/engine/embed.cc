@@ -82,8 +82,7 @@ class TextEmbedder {
 ModelConfig embedding_model(const std::string& path) {
   const std::string folder = checkpoint::newest_model(path).folder;
   ModelConfig config = architecture::huggingface::read_model(folder).model;
-  if (config.family != "bert")
-    fail_input("'{}' is a {}; embeddings of texts are made by bert alone", folder, config.family);
+  if (config.family != "bert") fail_input("'{}' is a {}; only bert embeds texts", folder, config.family);
   config.from = folder;
   return config;
 }
@@ -125,7 +124,7 @@ TextEmbedder::TextEmbedder(const EmbedOptions& options)
                config_.max_positions, config_.from);
   }
   if (tokenizer_->vocab_size() > config_.vocab) {
-    fail_input("the tokenizer has {} tokens, but the model in '{}' knows {}", tokenizer_->vocab_size(),
+    fail_input("the tokenizer has {} tokens, but the model in '{}' has {}", tokenizer_->vocab_size(),
                config_.from, config_.vocab);
   }
 }
@@ -213,29 +212,26 @@ void embed(const EmbedOptions& options) {
 void add_embed(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<EmbedOptions>();
   auto pool = std::make_shared<std::string>("mean");
+  command.add_option("folder", options->folder, "A BERT: a run, a checkpoint or a Hugging Face folder")
+      ->required();
   command
-      .add_option("folder", options->folder,
-                  "A BERT in Hugging Face's layout: a folder, a run or a checkpoint")
+      .add_option("--texts", options->texts, "A file with one text per line, or .tsv or .jsonl with --field")
       ->required();
-  command.add_option("--texts", options->texts, "One text a line; or tsv or jsonl, by its name, see --field")
+  command.add_option("--out", options->out, "FILE.safetensors (tensor `embeddings`) or FILE.jsonl")
       ->required();
-  command.add_option("--out", options->out, "FILE.safetensors, tensor `embeddings`; or FILE.jsonl")
-      ->required();
-  command.add_option("--pool", *pool, "Mean of a text's tokens, the first ([CLS]) or the last")
+  command.add_option("--pool", *pool, "Mean of all tokens, the first ([CLS]) or the last")
       ->check(CLI::IsMember(kPoolings))
       ->capture_default_str();
-  command.add_flag("--normalize", options->normalize, "Every vector to a length of 1");
-  command
-      .add_option("--context", options->context,
-                  "Tokens of a text that count; 0: as many as the model has positions")
+  command.add_flag("--normalize", options->normalize, "Normalize vectors to unit length");
+  command.add_option("--context", options->context, "Tokens per text, at most; 0: the model's maximum")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--batch", options->batch, "Texts computed at a time")
+  command.add_option("--batch", options->batch, "Texts computed together")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command.add_option("--field", options->field, "Field of jsonl with the text, or column of tsv")
+  command.add_option("--field", options->field, "Name of the text: field of jsonl or column of tsv")
       ->capture_default_str();
   command.add_option("--tokenizer", options->tokenizer,
-                     "Another tokenizer than the folder's: a folder or a file");
+                     "Tokenizer: a folder or a file (default: the model's)");
   command.callback([options, pool, &exit_code] {
     options->pooling = kPoolings.at(*pool);
     embed(*options);

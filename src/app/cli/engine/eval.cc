@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "app/inference/evaluation.h"
 #include "core/base/error.h"
 #include "core/base/output.h"
@@ -34,8 +35,7 @@ void evaluate(const EvalOptions& options) {
   if (options.json) fmt::print("{}\n", inference::to_json(result).dump());
   if (!finite) {
     flush_output();
-    fail_run("the loss of '{}' is not finite; its weights hold numbers that are not, or are too large",
-             source.folder);
+    fail_run("the loss of '{}' is not finite; its weights contain NaN, inf or overflow", source.folder);
   }
   if (options.json) return;
   fmt::print("{}, {} on {}\n{}", source.folder, name(result.head), describe(source.config.data.validation),
@@ -46,15 +46,14 @@ void evaluate(const EvalOptions& options) {
 
 void add_eval(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<EvalOptions>();
-  command.add_option("model", options->path, "A run, a checkpoint, or a folder as model.from takes it")
-      ->required();
+  command.add_option("model", options->path, "A run, a checkpoint, or a Hugging Face folder")->required();
   command.add_option("settings", options->settings,
-                     "[data=FILE] [key.path=value ...]: the data, and for instance pipeline.stages; see "
+                     "[data=FILE] [key.path=value ...], for instance pipeline.stages; see "
                      "docs/reference/configuration.md");
   command.add_flag(
       "--all", options->all,
       "Evaluate all of a run's validation data (default: the sequences that training evaluates)");
-  command.add_flag("--json", options->json, "Print JSON instead");
+  add_json_flag(command, options->json);
   command.callback([options, &exit_code] {
     evaluate(*options);
     exit_code = 0;

@@ -24,9 +24,10 @@ std::string which(const checkpoint::ModelPlace& taken) {
 
 void add_export(CLI::App& command, int& exit_code) {
   auto request = std::make_shared<train::Export>();
-  command.add_option("run", request->from, "A run (its newest model), a checkpoint, or a model's folder")
+  command
+      .add_option("run", request->from, "A run (its newest model), a checkpoint, or a Hugging Face folder")
       ->required();
-  command.add_option("folder", request->folder, "The folder to make")->required();
+  command.add_option("folder", request->folder, "The folder to create")->required();
   command.add_option("--dtype", request->dtype, "Number format of the weights: fp32, bf16 or fp16")
       ->check(CLI::IsMember(train::export_dtypes()))
       ->capture_default_str();
@@ -36,9 +37,9 @@ void add_export(CLI::App& command, int& exit_code) {
     fmt::print("the model of {}{} is in {}, in {}\n", request->from, which(exported.from), request->folder,
                request->dtype);
     if (!exported.left_out.empty())
-      fmt::print("left out, since transformers makes them itself: {}\n", fmt::join(exported.left_out, ", "));
+      fmt::print("left out, since transformers computes them: {}\n", fmt::join(exported.left_out, ", "));
     if (!exported.files_left_out.empty()) {
-      fmt::print("left out, as weights in other formats or folders: {}\n",
+      fmt::print("left out (weights in other formats, folders): {}\n",
                  shown_name(fmt::format("{}", fmt::join(exported.files_left_out, ", "))));
     }
     exit_code = 0;

@@ -191,8 +191,7 @@ void generate(GenerateOptions& options) {
 void add_generate(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<GenerateOptions>();
   inference::Sampling& sampling = options->of.sampling;
-  command.add_option("model", options->path, "A run, a checkpoint, or a folder as model.from takes it")
-      ->required();
+  command.add_option("model", options->path, "A run, a checkpoint, or a Hugging Face folder")->required();
   command.add_option("settings", options->settings,
                      "[key.path=value ...], for instance pipeline.stages, devices and train.precision; see "
                      "docs/reference/configuration.md");
@@ -201,24 +200,26 @@ void add_generate(CLI::App& command, int& exit_code) {
   command.add_option("--ids", options->ids, "Tokens to continue, such as 12,7,345; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--prompts", options->file,
-                     "A file of prompts, one a line, or of .jsonl the field prompt (or ids) of every line");
+                     "A file of prompts, one per line; in .jsonl the field prompt (or ids)");
   command.add_option("--tokens,--length", options->tokens,
-                     "Tokens to generate at most, of each prompt; default: max_new_tokens of "
-                     "generation_config.json, else 300");
+                     "Tokens to generate per prompt, at most (default: max_new_tokens of "
+                     "generation_config.json, else 300)");
   command.add_option("--temperature", options->temperature,
-                     "0: always the likeliest; default: what generation_config.json samples with, else 0.8");
-  command.add_option("--top-k", options->top_k,
-                     "Only the likeliest so many tokens; 0: all; default: likewise, else 0");
+                     "0: the likeliest token (default: that of generation_config.json, else 0.8)");
+  command.add_option(
+      "--top-k", options->top_k,
+      "Sample from the k likeliest tokens; 0: all (default: that of generation_config.json, else 0)");
   command.add_option("--top-p", options->top_p,
-                     "Only the likeliest tokens that together have this chance; default: likewise, else 1");
+                     "Sample from the likeliest tokens with this total probability (default: that of "
+                     "generation_config.json, else 1)");
   command.add_option("--repetition-penalty", options->repetition_penalty,
-                     "Above 1: tokens that were there already become less likely; default: that of "
-                     "generation_config.json, else 1");
+                     "Above 1: makes tokens of the text less likely (default: that of "
+                     "generation_config.json, else 1)");
   command.add_option("--stop", options->of.stops, "Text to stop before; may be repeated")
       ->allow_extra_args(false);
-  command.add_flag("--ignore-end", options->ignores_ends, "Go on after the token that ends a text");
-  command.add_option("--seed", sampling.seed, "Another seed, another text")->capture_default_str();
-  command.add_option("--batch", options->of.batch, "Prompts to compute at once; does not change their texts")
+  command.add_flag("--ignore-end", options->ignores_ends, "Keep generating past end-of-text tokens");
+  command.add_option("--seed", sampling.seed, "Seed of the sampling")->capture_default_str();
+  command.add_option("--batch", options->of.batch, "Prompts computed together; does not change the texts")
       ->capture_default_str();
   command.add_flag("--json", options->json, "Print a line of JSON for each prompt");
   command.callback([options, &exit_code] {

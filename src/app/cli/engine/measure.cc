@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "app/cli/arguments.h"
+#include "app/cli/build_info.h"
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "app/cli/planning_options.h"
 #include "app/measure/found_cluster.h"
 #include "app/measure/profiler.h"
@@ -38,6 +41,7 @@ struct ProfileOptions {
   std::string output = "profile.json";
   std::string sizes = "1,2,4,8";
   int rounds = 10;
+  bool json = false;
 };
 
 std::vector<int> parse_sizes(const std::string& text) {
@@ -100,6 +104,7 @@ int run(const RunArguments& arguments, const ProfileOptions& options) {
   check_writable("--output", options.output);
   device::initialize();
   const runtime::Setup setup = runtime::prepare(config);
+  std::optional<ProgressOnStderr> quiet(std::in_place, options.json);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   const measure::ProfileObserver observer{.on_round =
                                               [&](int done, int all, int microbatch) {
@@ -111,9 +116,15 @@ int run(const RunArguments& arguments, const ProfileOptions& options) {
   progress.say(fmt::format("measuring {} on {}{}", architecture::describe(setup.model.layers),
                            device::describe(devices.measured), while_others_work(devices)));
   planner::Profile profile = measure::profile(setup, devices, request, observer);
-  profile.program = TWOBW_VERSION;
-  write_text(options.output, planner::to_json(profile));
+  profile.program = kBuild.program;
+  const std::string text = planner::to_json(profile);
+  write_text(options.output, text);
   progress.say("");
+  quiet.reset();
+  if (options.json) {
+    fmt::print("{}", text);
+    return 0;
+  }
   print_table(profile);
   fmt::print("written to {}\n", options.output);
   return 0;
@@ -130,26 +141,24 @@ std::vector<GpuSlice> gpus_of(const Config& config, const std::vector<runtime::H
   return gpus;
 }
 
-void describe_hosts(const launch::World& world, const Config& config, const std::string& output) {
+ClusterText describe_hosts(const launch::World& world, const Config& config, const std::string& output) {
   device::initialize();
   const control::Facts facts = {{"the command", "topology"}, {"--output", output}};
   const auto processes = rendezvous::join(world, config.network, facts);
-  transport::abort_on_failure(processes.get(), [&] {
+  return transport::abort_on_failure(processes.get(), [&] {
+    ClusterText text;
     if (world.rank == 0 && !output.empty()) check_writable("--output", output);
     const std::vector<runtime::HostDevices> hosts = train::gather_hosts(*processes);
     const measure::FoundCluster found = measure::find_cluster(*processes, hosts, {}, gpus_of(config, hosts));
     if (world.rank == 0) {
-      const std::string text = measure::describe(found);
-      if (output.empty()) {
-        fmt::print("{}", text);
-      } else {
-        write_text(output, text);
-        const int devices = measure::cluster_of(found).device_count();
-        fmt::print("{}\n{} device{} on {} host{} written to {}\n", measure::table_of(found), devices,
-                   devices == 1 ? "" : "s", found.hosts.size(), found.hosts.size() == 1 ? "" : "s", output);
-      }
+      const int devices = measure::cluster_of(found).device_count();
+      text.yaml = measure::describe(found);
+      text.summary =
+          fmt::format("{}\n{} device{} on {} host{}", measure::table_of(found), devices,
+                      devices == 1 ? "" : "s", found.hosts.size(), found.hosts.size() == 1 ? "" : "s");
     }
     processes->control().leave();
+    return text;
   });
 }
 
@@ -159,11 +168,12 @@ void add_profile(CLI::App& command, int& exit_code) {
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<ProfileOptions>();
   command.add_option("--output", options->output, "The file to write")->capture_default_str();
-  command.add_option("--sizes", options->sizes, "Sequences in a microbatch, each size measured")
+  command.add_option("--sizes", options->sizes, "Microbatch sizes to measure, in sequences")
       ->capture_default_str();
-  command.add_option("--rounds", options->rounds, "How often everything is measured")
+  command.add_option("--rounds", options->rounds, "Repetitions of every measurement")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  add_json_flag(command, options->json);
   command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);

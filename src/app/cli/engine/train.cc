@@ -173,15 +173,13 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
 void add_train(CLI::App& command, int& exit_code) {
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<TrainOptions>();
-  command
-      .add_option("--sample", options->sample,
-                  "Print three samples of the trained model, of so many tokens each")
+  command.add_option("--sample", options->sample, "Afterwards print three samples of this many tokens")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--prompt", options->prompt, "What the samples continue (default: a new line)");
+  command.add_option("--prompt", options->prompt, "Prompt of the samples (default: a new line)");
   command.add_option("--trace", options->trace,
-                     "Write the times of every instruction to this file, for Perfetto or chrome://tracing");
+                     "Write the times of every instruction to this file, for ui.perfetto.dev");
   command.add_option("--beside", options->beside,
-                     "A schedule to run for a few updates afterwards, to compare the throughput");
+                     "Afterwards compare the throughput with this schedule, such as flush");
   command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);

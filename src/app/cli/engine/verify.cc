@@ -8,6 +8,7 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "app/rendezvous/join.h"
 #include "app/train/config_digest.h"
 #include "app/train/verify.h"
@@ -57,20 +58,24 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
   });
 }
 
-int run(const RunArguments& arguments, train::VerifyOptions options) {
-  const launch::World world = launch::read_world(launch::process_environment());
-  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
-    Config read = load_small(arguments);
-    if (world.size > 1) train::tokenize_texts(read);
-    return read;
-  });
-  device::initialize();
-  options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
-  const auto begin = std::chrono::steady_clock::now();
-  const train::Verification result = verify_together(config, options);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  if (world.rank > 0) return result.equal ? 0 : 1;
+Json to_json(const Config& config, const train::Verification& result, double seconds) {
+  return {{"equal", result.equal},
+          {"difference", result.difference},
+          {"schedule", name(config.pipeline.schedule)},
+          {"predicted", config.pipeline.predicts()},
+          {"replicas", config.pipeline.replicas},
+          {"stages", config.pipeline.stages},
+          {"split", result.split},
+          {"microbatches", config.pipeline.microbatches},
+          {"parameters", result.parameters},
+          {"updates", result.updates},
+          {"skipped_updates", result.skipped},
+          {"peak_versions", result.peak_versions},
+          {"loss", result.final_loss},
+          {"seconds", seconds}};
+}
 
+void print_result(const Config& config, const train::Verification& result, double within, double seconds) {
   fmt::print(
       "verify {}{}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
       name(config.pipeline.schedule), config.pipeline.predicts() ? ", predicted" : "",
@@ -83,22 +88,38 @@ int run(const RunArguments& arguments, train::VerifyOptions options) {
     fmt::print("  {} updates skipped for a gradient that is not finite\n", result.skipped);
   if (!result.equal) {
     fmt::print("  DIFFERENT from the serial oracle, first at {}\n", result.difference);
-    return 1;
+    return;
   }
   const char* replicas = config.pipeline.replicas > 1 ? " of every replica" : "";
-  if (options.within > 0) {
+  if (within > 0) {
     fmt::print(
         "  losses, gradient norms and validation losses, and the weights{} at the end: those of the serial "
         "oracle, within {:g}\n",
-        replicas, options.within);
+        replicas, within);
   } else {
     fmt::print(
         "  losses, gradient norms, validation losses and weights{} after every update: equal to the serial "
         "oracle, bit for bit\n",
         replicas);
   }
-  fmt::print("  last loss {:.6f}; {:.1f} s\n", result.final_loss, took.count());
-  return 0;
+  fmt::print("  last loss {:.6f}; {:.1f} s\n", result.final_loss, seconds);
+}
+
+int run(const RunArguments& arguments, train::VerifyOptions options, bool json) {
+  const launch::World world = launch::read_world(launch::process_environment());
+  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
+    Config read = load_small(arguments);
+    if (world.size > 1) train::tokenize_texts(read);
+    return read;
+  });
+  device::initialize();
+  options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
+  const auto begin = std::chrono::steady_clock::now();
+  const train::Verification result = verify_together(config, options);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (world.rank == 0 && json) print_json(to_json(config, result, took.count()));
+  if (world.rank == 0 && !json) print_result(config, result, options.within, took.count());
+  return result.equal ? 0 : 1;
 }
 
 }  // namespace
@@ -112,15 +133,16 @@ void add_verify(CLI::App& command, int& exit_code) {
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<train::VerifyOptions>();
   command.add_option("--against", options->against,
-                     "The schedule whose rule the oracle follows (default: the pipeline's own)");
+                     "The schedule that the oracle follows (default: the pipeline's)");
   command
-      .add_option(
-          "--within", options->within,
-          "Fraction that figures may be off by, with GPUs computing as in training (default: bit for bit)")
+      .add_option("--within", options->within,
+                  "Relative tolerance, with GPU kernels as in training (default: bit for bit)")
       ->check(CLI::Range(0.0, 1.0));
-  command.callback([arguments, options, &exit_code] {
+  auto json = std::make_shared<bool>(false);
+  add_json_flag(command, *json);
+  command.callback([arguments, options, json, &exit_code] {
     sort_out(*arguments);
-    exit_code = run(*arguments, *options);
+    exit_code = run(*arguments, *options, *json);
   });
 }
 

@@ -1,0 +1,58 @@
+#include "app/cli/json_output.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/config_schema.h"
+#include "core/base/output.h"
+
+namespace twobw::cli {
+
+void add_json_flag(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print JSON instead of text");
+}
+
+void print_json(const Json& result) {
+  fmt::print("{}", pretty(result));
+}
+
+bool asks_for_json(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc,
+                     [](const char* text) { return std::string_view(text) == "--json"; });
+}
+
+std::string error_line(std::string_view sentence) {
+  Json error = {{"message", sentence}, {"key", nullptr}, {"value", nullptr}};
+  constexpr std::string_view kIs = " is ";
+  const std::size_t is = sentence.find(kIs), end = sentence.find("; ");
+  const std::string_view key = sentence.substr(0, is);
+  if (is < end && end != std::string_view::npos && (find_key(key) || key.starts_with("--"))) {
+    std::string_view value = sentence.substr(is + kIs.size(), end - is - kIs.size());
+    for (const std::string_view origin : {" in override '", " in '", " at "})
+      value = value.substr(0, value.find(origin));
+    if (value.size() > 1 && value.starts_with('\'') && value.ends_with('\''))
+      value = value.substr(1, value.size() - 2);
+    error["key"] = key;
+    error["value"] = value;
+  }
+  // Arguments are bytes, not always UTF-8.
+  return Json{{"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+ProgressOnStderr::ProgressOnStderr(bool json) {
+  if (!json) return;
+  flush_output();
+  output_ = dup(STDOUT_FILENO);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+ProgressOnStderr::~ProgressOnStderr() {
+  if (output_ < 0) return;
+  flush_output();
+  dup2(output_, STDOUT_FILENO);
+  close(output_);
+}
+
+}  // namespace twobw::cli

@@ -1,0 +1,38 @@
+// --json: a command prints its result as one JSON document, and refuses input with another.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/base/json.h"
+
+namespace twobw::cli {
+
+// Adds --json to a command that prints results. `json` outlives the command.
+void add_json_flag(CLI::App& command, bool& json);
+
+// Prints the result, indented. Values that are not finite become null.
+void print_json(const Json& result);
+
+// Whether --json is among the arguments. Also right if they do not parse.
+bool asks_for_json(int argc, char** argv);
+
+// {"error": {"message", "key", "value"}} on one line, for the sentence of an InputError. Key and value are
+// those of sentences "KEY is VALUE; ...", if KEY is a configuration key or an option; else null.
+std::string error_line(std::string_view sentence);
+
+// While it exists and `json` is set, standard output is standard error: progress goes there, so that the
+// result is all that a program reads.
+class ProgressOnStderr {
+ public:
+  explicit ProgressOnStderr(bool json);
+  ~ProgressOnStderr();
+  ProgressOnStderr(const ProgressOnStderr&) = delete;
+  ProgressOnStderr& operator=(const ProgressOnStderr&) = delete;
+
+ private:
+  int output_ = -1;  // the descriptor of standard output
+};
+
+}  // namespace twobw::cli
