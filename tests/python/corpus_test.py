@@ -104,7 +104,7 @@ class CorpusTest(TestCase):
         self.prepare(path, "--tokenizer", self.tokenizer(), "--validation", 0, "--no-eot")
         self.assertEqual(documents(self.folder / "out-train"), expected)
 
-    def test_a_long_document_is_encoded_as_if_it_were_short(self):
+    def test_a_long_document_is_encoded_like_a_short_one(self):
         from tokenizers import Tokenizer
 
         text = "".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
@@ -199,7 +199,7 @@ class CorpusTest(TestCase):
             self.assertFalse((self.folder / "out-train.bin").exists())
         self.assertLess(counts[-1], 40)
         process = self.prepare(*arguments)
-        self.assertIn(f"went on after {counts[-1]} files", process.stdout)
+        self.assertIn(f"resumed after {counts[-1]} files", process.stdout)
         self.assertEqual(self.outputs(), expected)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir() if path.is_file()), sorted(OUTPUTS))
 
@@ -211,7 +211,7 @@ class CorpusTest(TestCase):
         arguments = [self.folder / "in", "--tokenizer", "bytes", "--validation", 0]
         self.assertIn("2.jsonl:2", self.prepare(*arguments, expect=2).stderr)
         bad.write_text('{"text": "two"}\n{"text": "three"}\n')
-        self.assertIn("went on after 1 files", self.prepare(*arguments).stdout)
+        self.assertIn("resumed after 1 files", self.prepare(*arguments).stdout)
         self.assertEqual([bytes(ids) for ids in documents(self.folder / "out-train")], [b"one", b"two", b"three"])
 
     # Inspecting

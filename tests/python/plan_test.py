@@ -1,4 +1,4 @@
-"""twobw plan and twobw topology: what they print is true to what they were given, and `train` takes it."""
+"""twobw plan and twobw topology: their output matches their input, and `train` accepts it."""
 import json
 import os
 import unittest
@@ -51,7 +51,7 @@ class PlanTest(TestCase):
         self.assertEqual(len(Run(self.folder / "run").updates), 2)
         self.assertEqual(len(Run(self.folder / "run").summary["stages"]), 2)
 
-    def test_train_plans_by_itself_and_says_how_far_it_was_off(self):
+    def test_plan_auto_prints_forecast_and_measurement(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
         process = twobw("train", *words(settings), cwd=self.folder)
         self.assertEqual(process.returncode, 0, process.stderr)
@@ -72,7 +72,7 @@ class PlanTest(TestCase):
         self.assertEqual(explained.returncode, 0, explained.stderr)
         self.assertNotIn("MODELLED", explained.stdout)
 
-    def test_a_written_plan_is_simulated_where_it_was_planned(self):
+    def test_a_written_plan_is_simulated_on_its_cluster(self):
         """On unlike devices each stage has its own device, which the file of the run does not name."""
         cluster = self.cluster("""
 nodes:
@@ -103,7 +103,7 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         self.assertEqual(process.returncode, 2)
 
     @slow
-    def test_a_run_that_is_all_synchronous_start_is_no_measure_of_the_forecast(self):
+    def test_a_synchronous_run_is_not_compared(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
         for sync_updates, said in ((6, True), (0, False)):
             process = twobw("train", *words({**settings, "pipeline.sync_updates": sync_updates}), cwd=self.folder)
@@ -111,11 +111,11 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
             delayed = Run(self.folder / "run").summary["schedule"] == "2bw"
             self.assertEqual("is not held against this run" in process.stdout, said and delayed, process.stdout)
 
-    def test_gpus_are_planned_for_as_a_profile_describes_them(self):
+    def test_gpus_of_a_profile_are_planned_for(self):
         settings = {**TINY, "devices": "[cuda:0/4]"}  # however many stages TINY has
         process = twobw("plan", *words(settings), cwd=self.folder)
         self.assertEqual(process.returncode, 2)
-        self.assertIn("devices names GPUs; --profile or --cluster must say what they are", process.stderr)
+        self.assertIn("devices names GPUs; --profile or --cluster must describe them", process.stderr)
         # A profile of this machine's cores, as if a slice had been measured.
         made = twobw("profile", *words(TINY), "--sizes", "1", "--rounds", "1", "--output", "cores.json", cwd=self.folder)
         self.assertEqual(made.returncode, 0, made.stderr)
@@ -186,7 +186,7 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         paper = plan("--no-double-buffer-gradients", "pipeline.predict=false")
         self.assertEqual({stage["weight_versions"] for stage in paper["stage_plans"]}, {2})
         self.assertTrue(all(stage["recompute"] for stage in plan("--recompute")["stage_plans"]))
-        tight = plan("--microbatch", "32")  # no stage can keep the activations of so many sequences
+        tight = plan("--microbatch", "32")  # no stage can keep the activations of 32 sequences
         self.assertTrue(any(stage["recompute"] for stage in tight["stage_plans"]))
 
     def test_what_is_predicted_from(self):
@@ -215,13 +215,6 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         few = (*arguments[:-6], "--microbatches", "5", "--microbatch", "2")
         self.assertIn("; less than half on the first stage: expect a higher loss than under flush", self.plan(*few))
 
-    @slow
-    def test_train_plans_without_prediction_too(self):
-        settings = {**TINY, "plan": "auto", "run_dir": "run", "pipeline.schedule": "2bw", "pipeline.predict": "false"}
-        process = twobw("train", *words(settings), cwd=self.folder)
-        self.assertEqual(process.returncode, 0, process.stderr)
-        self.assertNotIn("predicted", process.stdout)
-
     def test_devices_before_bf16(self):
         cluster = self.cluster("nodes: [{devices: 2 x T4, link: {bandwidth: 15GB/s, latency: 10us}}]\n")
         arguments = (*cluster, "--batch", "8", "--precision", "fp16", "--write", "run.yaml")
@@ -242,18 +235,6 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         self.assertFalse(plan["modelled"])
         terms = plan["plan"]["stage_plans"][0]["memory_bytes_by_term"]
         self.assertEqual(terms["weights"], terms["master"])  # two versions of 2 bytes, and 4
-
-    @slow
-    def test_train_plans_in_bf16(self):
-        settings = {**TINY, "plan": "auto", "run_dir": "run", "train.precision": "bf16", "devices": TWO_CORES}
-        process = twobw("train", *words(settings), cwd=self.folder)
-        self.assertEqual(process.returncode, 0, process.stderr)
-        self.assertIn("planned: ", process.stdout)
-        summary = Run(self.folder / "run").summary
-        for forecast, stage in zip(summary["forecast"]["memory"], summary["stages"]):
-            for name in ("weights", "master", "gradients", "optimizer"):
-                self.assertEqual(forecast["terms"][name]["forecast"], stage["memory"][name], name)
-            self.assertAlmostEqual(forecast["ratio"], 1, delta=0.15)
 
     def test_a_model_that_does_not_fit(self):
         cluster = self.cluster("nodes: [{devices: 2 x V100-16GB, link: {bandwidth: 150GB/s}}]\n")

@@ -174,7 +174,8 @@ std::string own_address(const launch::World& world, const NetworkConfig& network
   std::string address = address_towards(world.master_address, network.join_timeout);
   if (is_loopback(address)) {
     fail_input(
-        "process {} cannot tell by which address other hosts reach this one: '{}', the host of process 0, "
+        "process {} does not know the address by which other hosts reach this one: '{}', the host of process "
+        "0, "
         "is {} here; set network.interface",
         world.rank, world.master_address, address);
   }

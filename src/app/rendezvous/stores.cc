@@ -59,7 +59,7 @@ int parse_port(const std::string& text, const std::string& published) {
   int port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65535)
-    fail_run("torchrun's store says that process 0 listens at '{}', which is no address", published);
+    fail_run("torchrun's store says that process 0 listens at '{}', which is not an address", published);
   return port;
 }
 

@@ -1,4 +1,4 @@
-// Puts the stages' snapshots together to checkpoints and hands them to the thread that writes them.
+// Assembles the snapshots of all stages into checkpoints for the writer thread.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ namespace twobw::train {
 
 class Checkpoints {
  public:
-  // `decided`: the configuration of the DecidedRun. `model_files` lie beside the model's weights. `position`:
-  // where it was resumed.
+  // `decided`: the configuration of the DecidedRun. `model_files`: written next to the weights. `position`:
+  // where the run was resumed.
   Checkpoints(const runtime::Setup& setup, const Config& decided, checkpoint::ModelFiles model_files,
               const runtime::DataPosition& position = {});
 
   void add(runtime::Snapshot snapshot);  // from any thread
 
-  // From the thread that writes the metrics, which come first: a checkpoint is written when the lines of its
-  // updates are, and of its evaluation where that is due.
+  // From the thread that writes the metrics. A checkpoint is written after the metrics of its updates, and of
+  // its evaluation if one is due.
   void add_update(std::int64_t update);
   void add(const telemetry::Evaluation& evaluation);
 
-  // What was written, or could not be, since it was last asked; from the same thread.
+  // Checkpoints written, or failed, since the last call. From the same thread.
   std::vector<checkpoint::Written> take_written();
-  // At the end of the run: writes what is complete, and waits for it.
+  // At the end of the run: writes the complete cuts and blocks until they are on disk.
   void finish();
 
  private:
@@ -40,7 +40,7 @@ class Checkpoints {
     std::vector<runtime::Snapshot> parts;  // of the stages
     std::optional<double> validation_loss;
   };
-  bool is_evaluated(std::int64_t update) const;  // or is not to be
+  bool is_evaluated(std::int64_t update) const;  // or needs no evaluation
   void hand_over(bool at_end);
   checkpoint::Contents contents_of(std::int64_t update, Cut& cut) const;
 
@@ -50,8 +50,8 @@ class Checkpoints {
   checkpoint::ModelFiles model_files_;
   runtime::DataPosition position_;
   std::mutex mutex_;
-  std::map<std::int64_t, Cut> cuts_;                  // by their updates
-  std::map<std::int64_t, double> validation_losses_;  // likewise
+  std::map<std::int64_t, Cut> cuts_;                  // by update
+  std::map<std::int64_t, double> validation_losses_;  // by update
   std::int64_t updates_ = 0;                          // whose lines are written
   std::mutex written_mutex_;
   std::vector<checkpoint::Written> written_;

@@ -1,4 +1,4 @@
-// Puts the workers' reports together, update by update, on the thread that prints and writes.
+// Combines the reports of all workers, update by update, for the thread that prints and writes.
 #pragma once
 
 #include <condition_variable>
@@ -18,15 +18,15 @@ namespace twobw::train {
 // One update as all workers saw it.
 struct CompleteUpdate {
   std::int64_t update = 0;
-  double time = 0;  // when the last worker had made it
+  double time = 0;  // of the last worker
   double loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;
   double loss_scale = 1;
-  // How far predictions of the weights that it made had missed, over the step that they took; now and then.
+  // Error of the prediction of its weights, relative to the step; measured in some updates.
   std::optional<double> prediction_error;
-  std::vector<telemetry::StageUpdate> stages;  // pipeline after pipeline
+  std::vector<telemetry::StageUpdate> stages;  // by replica and stage
 };
 
 using Report = std::variant<CompleteUpdate, telemetry::Evaluation>;
@@ -36,9 +36,9 @@ class Collector {
   explicit Collector(int workers) : workers_(workers) {}
 
   runtime::Observer observer();  // for the workers' threads
-  void close();                  // no report will follow
+  void close();                  // after the last report
 
-  // The next report in order, waiting at most `seconds` for it. Nothing: none came, or closed.
+  // The next report in order; nothing after `seconds` without one, or when closed.
   std::optional<Report> next(double seconds);
   bool exhausted() const;
 

@@ -63,7 +63,7 @@ class InTurn {
     configs_[1].pipeline.schedule = ScheduleKind::TwoBW;
   }
 
-  // Whether both runs of the seed came to their end.
+  // Runs both schedules with one seed. Returns false if either was interrupted.
   bool add_seed(int index, Comparison& comparison) {
     std::array<ComparedRun, 2> runs;
     for (std::size_t i = 0; i < configs_.size(); ++i) {

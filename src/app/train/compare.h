@@ -15,14 +15,13 @@ struct CompareRequest {
   int seeds = 3;  // train.seed and those after it
 };
 
-// The configuration that such a comparison runs: so many updates, and evaluations in their course (ten where
-// train.eval_every gives fewer than four). Throws InputError where 2bw would make the same updates as flush,
-// or is not what is configured.
+// The configuration for compare(): `updates` if given, and ten evaluations if train.eval_every gives fewer
+// than four. Throws InputError unless pipeline.schedule is 2bw and makes other updates than flush.
 Config to_compare(Config config, std::optional<std::int64_t> updates);
 
-// Seed by seed flush, then 2bw, each in RUN_DIR/SCHEDULE-seedN; prints to stdout as it goes. After every seed
-// RUN_DIR/compare.json is written anew. Ctrl-C ends it with the seeds that are complete. Throws
-// InputError, and RunError where no seed is.
+// Runs flush, then 2bw for each seed, each in RUN_DIR/SCHEDULE-seedN, and prints progress to stdout. Rewrites
+// RUN_DIR/compare.json after every seed. After Ctrl-C the result has the complete seeds. Throws InputError,
+// and RunError if no seed is complete.
 Comparison compare(const CompareRequest& request);
 
 }  // namespace twobw::train

@@ -29,7 +29,7 @@ Json run_json(const ComparedRun& run) {
           {"curve", curve}};
 }
 
-constexpr double kStandardErrors = 2;  // a difference up to so many may be chance
+constexpr double kStandardErrors = 2;  // a smaller difference may be chance
 
 std::string with_error(const Estimate& value, int decimals) {
   if (!value.error) return fmt::format("{:.{}f}", value.mean, decimals);
@@ -155,7 +155,7 @@ std::vector<CurvePoint> mean_curve(const ComparedRuns& runs) {
 }
 
 double default_target(const Comparison& comparison) {
-  // fmax passes over what is not a number.
+  // fmax ignores NaN.
   return std::fmax(final_loss(comparison.flush).mean, final_loss(comparison.two_bw).mean);
 }
 

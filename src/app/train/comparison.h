@@ -1,5 +1,4 @@
-// The runs of a comparison of flush with 2bw, what their numbers say, and the report of that. Nothing here
-// runs anything.
+// The results of a comparison of flush with 2bw, their statistics, and the report. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ struct Comparison {
   ComparedRuns flush, two_bw;  // the same seeds in the same order, evaluated after the same updates
 };
 
-// A mean over seeds and its standard error; one seed alone has none.
+// A mean over seeds and its standard error, which needs two seeds.
 struct Estimate {
   double mean = 0;
   std::optional<double> error;
@@ -45,14 +44,14 @@ Estimate difference(const Comparison& comparison);
 // At every evaluation the mean loss of the runs, and the median of their times.
 std::vector<CurvePoint> mean_curve(const ComparedRuns& runs);
 
-// The worse of the two mean final losses; where only one of them is finite, that one.
+// The worse of the two mean final losses; the finite one if only one is.
 double default_target(const Comparison& comparison);
 
-// Where a curve first comes down to a loss, on a straight line between two evaluations.
+// The point at which a curve first reaches a loss, interpolated between two evaluations.
 struct Reached {
   double updates = 0;
   double seconds = 0;
-  bool at_first = false;  // already at the first evaluation, so perhaps earlier
+  bool at_first = false;  // at the first evaluation, so possibly earlier
 };
 
 std::optional<Reached> reach(const std::vector<CurvePoint>& curve, double target);
@@ -66,10 +65,10 @@ std::string tabulate(const Comparison& comparison);
 // Updates, tokens and seconds to a validation loss.
 std::string tabulate_target(const Comparison& comparison, double target);
 
-// "what to take: ...": 2bw where it reaches the target sooner, else flush; one sentence.
+// One sentence, "what to take: ...": 2bw if it reaches the target sooner, else flush.
 std::string advise(const Comparison& comparison, double target);
 
-// All of it.
+// Both tables and the advice.
 std::string report(const Comparison& comparison, std::optional<double> target);
 
 }  // namespace twobw::train

@@ -39,8 +39,8 @@ std::vector<std::string> files_of(const Corpora& corpora) {
   return files;
 }
 
-// Checksum of a file, of a large one of blocks all over it, the first and the last among them: to read all of
-// it may take minutes.
+// Checksum of a file; of a large one, which takes minutes to read, of evenly spaced blocks with the first and
+// last.
 std::string sample_checksum(const fs::path& file, std::uint64_t size) {
   constexpr std::uint64_t kWhole = 64 << 20, kBlock = 64 << 10, kBlocks = 256;
   const std::uint64_t block = size <= kWhole ? size : kBlock, blocks = size <= kWhole ? 1 : kBlocks;
@@ -111,8 +111,9 @@ control::Facts facts_of(const std::string& command, const Config& config) {
   add_data("data.train", config.data.train, facts);
   add_data("data.validation", config.data.validation, facts);
   if (config.data.tokenizer != "bytes")
-    facts.emplace_back("what data.tokenizer names", contents_of(config.data.tokenizer));
-  if (config.model.is_imported()) facts.emplace_back("what model.from names", contents_of(config.model.from));
+    facts.emplace_back("the files of data.tokenizer", contents_of(config.data.tokenizer));
+  if (config.model.is_imported())
+    facts.emplace_back("the files of model.from", contents_of(config.model.from));
   // A corpus may be named twice.
   std::set<std::string> seen;
   std::erase_if(facts, [&](const auto& fact) { return !seen.insert(fact.first).second; });

@@ -24,27 +24,27 @@ struct CheckpointId {
 };
 
 struct DecidedRun {
-  Config config;                        // with the split; `devices` as the user left them
-  schedule::Spec spec;                  // with the split, and the batch that the run begins with
-  std::vector<device::Device> devices;  // of each worker, by its number (core/schedule/spec.h)
+  Config config;                        // with the split; `devices` as the user set them
+  schedule::Spec spec;                  // with the split and the first batch
+  std::vector<device::Device> devices;  // by worker (core/schedule/spec.h)
   std::optional<CheckpointId> resume;   // nothing: a new run
   bool record_events = false;
 
-  std::vector<int> stages_of(int rank, int ranks) const;  // that have workers there
+  std::vector<int> stages_of(int rank, int ranks) const;  // with workers on this rank
 };
 
-// Pure. `config`: as asked for or as planned. `layers`: of its model.
+// Pure. `config`: as given or as planned. `layers`: of its model.
 DecidedRun decide(Config config, const std::vector<int>& split, const std::vector<device::Device>& devices,
                   const std::optional<ResumePoint>& resume, const architecture::Model& layers);
 
 std::string encode_run(const DecidedRun& run);
 DecidedRun decode_run(std::string_view bytes);  // throws InputError
 
-// The configuration that is computed with: a run that resumes has the weights and the tokenizer of its
-// checkpoint, whose folder this is (empty: a new run); the model it started from may be gone.
+// The configuration with the weights and the tokenizer of `checkpoint`, the folder of a resumed run (empty: a
+// new run): model.from may be gone.
 Config computed_with(Config config, const std::string& checkpoint);
 
-// Model, data and devices of the run. Throws InputError for files that this process cannot read.
+// Loads model, data and devices of the run. Throws InputError for files that this process cannot read.
 runtime::Setup load(const DecidedRun& run);
 
 }  // namespace twobw::train

@@ -65,7 +65,7 @@ Planned plan_if_asked(const Config& asked, const std::optional<ResumePoint>& new
   return planned;
 }
 
-// An open split is that of the run that saved the checkpoint, where it has as many stages; else measured.
+// An open split is that of the checkpoint if it has as many stages, else measured.
 runtime::Setup load_and_split(Config config, const std::optional<ResumePoint>& resume,
                               const std::vector<runtime::HostDevices>& hosts) {
   if (resume && config.pipeline.split.empty() && std::ssize(resume->split) == config.pipeline.stages)
@@ -77,7 +77,7 @@ runtime::Setup load_and_split(Config config, const std::optional<ResumePoint>& r
   return setup;
 }
 
-// The part of the checkpoint that this process needs, or why it cannot be read.
+// The part of the checkpoint that this process needs, or the reason why it cannot be read.
 struct Reading {
   std::shared_ptr<const runtime::Restored> restored = {};
   std::string problem = {};
@@ -108,7 +108,7 @@ Reading propose(const DecidedRun& run, transport::Processes* processes) {
   return reading;
 }
 
-// Another file under the same name would be another run's.
+// Hosts without a shared file system may have another file under the same name.
 void check_same(const CheckpointId& checkpoint) {
   std::string here;
   try {

@@ -1,6 +1,6 @@
-// How the processes of a run reach a DecidedRun. Rank 0 hears of all devices, plans where it is asked to,
-// chooses the checkpoint and measures for an open split. It proposes the run to the others; each reads its
-// part of the checkpoint, and where any of them finds damage the one before it is proposed.
+// How the processes of a run agree on a DecidedRun. Rank 0 gathers all devices, plans if plan is auto,
+// chooses the checkpoint and measures for an open split. It proposes the run to the others, which read their
+// parts of the checkpoint. If any finds damage, rank 0 proposes the checkpoint before it.
 #pragma once
 
 #include <functional>
@@ -21,35 +21,35 @@
 
 namespace twobw::train {
 
-// Throws InputError, in every process the same, where the workers cannot be shared evenly. Not with plan:
-// auto, which sees to it.
+// Throws the same InputError in every process if the workers cannot be shared evenly. Checks nothing with
+// plan: auto, which shares them evenly.
 void check_share(const Config& config, const transport::Processes& processes);
 
-// Collective: rank 0 gets the devices of all hosts, by rank, the others nothing.
+// Collective: rank 0 gets the devices of all hosts, by rank; the others get none.
 std::vector<runtime::HostDevices> gather_hosts(transport::Processes& processes);
 
 struct Decision {
   DecidedRun run;
   runtime::Setup setup;                               // loaded for it
-  std::vector<runtime::HostDevices> hosts;            // of the processes, by rank; empty where there is one
-  std::optional<ResumePoint> resume;                  // that all processes have read; nothing: a new run
-  std::shared_ptr<const runtime::Restored> restored;  // the tensors of the stages here
-  std::optional<measure::Forecast> forecast;          // where it was planned now
-  nlohmann::ordered_json planned_for;                 // plan_cache.h; null: nothing is planned
+  std::vector<runtime::HostDevices> hosts;            // by rank; empty for one process
+  std::optional<ResumePoint> resume;                  // read by all processes; nothing: a new run
+  std::shared_ptr<const runtime::Restored> restored;  // the tensors of the local stages
+  std::optional<measure::Forecast> forecast;          // if it was planned now
+  nlohmann::ordered_json planned_for;                 // plan_cache.h; null without a plan
 };
 
-// On rank 0, or alone, where `processes` is null. `say` gets a line at a time. Throws InputError.
+// On rank 0, or alone with `processes` null. `say` gets one line at a time. Throws InputError.
 Decision decide_run(const Config& asked, bool record_events, transport::Processes* processes,
                     const std::function<void(const std::string& line)>& say);
-// On rank 0: the others may load and start the run.
+// On rank 0: lets the others load and start the run.
 void start_others(transport::Processes& processes);
 
 struct Assignment {
   DecidedRun run;
   std::shared_ptr<const runtime::Restored> restored;
 };
-// On the other ranks: takes part until rank 0 starts the run. `plans`: whether rank 0 plans it, for which
-// links are measured. Throws InputError where a checkpoint is not the one that rank 0 has.
+// On the other ranks: takes part until rank 0 starts the run. `plans`: whether rank 0 plans the run, which
+// needs links measured. Throws InputError if a checkpoint differs from rank 0's.
 Assignment await_decision(transport::Processes& processes, bool plans);
 
 }  // namespace twobw::train

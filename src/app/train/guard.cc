@@ -8,7 +8,7 @@ namespace twobw::train {
 namespace {
 
 constexpr double kUseless = 1.0;       // a prediction that misses by as much as it moved
-constexpr int kMissesInARow = 3;       // of those that are looked at
+constexpr int kMissesInARow = 3;       // of predictions that are measured
 constexpr double kForget = 0.98;       // of the running mean of the loss: over about 50 updates
 constexpr std::int64_t kWarmup = 100;  // updates before the mean is worth anything
 constexpr double kClimb = 1.15;        // times its lowest
@@ -32,7 +32,7 @@ std::string Guard::judge_error(std::int64_t update, double error) {
   return fmt::format(
       "at update {} predicted weights miss the true ones by {:.2f} times the step that they predict, {} "
       "times in a row, "
-      "so they are no better than none",
+      "so prediction does not help",
       update + 1, error, kMissesInARow);
 }
 

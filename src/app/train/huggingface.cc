@@ -51,13 +51,13 @@ void check_range(const at::Tensor& tensor, const std::string& name, at::ScalarTy
     fail_input("'{}' holds {}, and fp16 ends at {}; --dtype must be fp32 or bf16", name, most, kMostHalf);
 }
 
-// Of those that a model may have besides its weights.
+// Whether the tensor is a buffer, which a model may have in addition to its weights.
 bool is_buffer(const TensorFolder& folder, const std::string& name) {
   namespace huggingface = architecture::huggingface;
   return huggingface::is_spare(huggingface::read_model(folder.path()).model, name);
 }
 
-// Views of the files. Buffers that are no weights, of a type that is not written, are named in `left_out`.
+// Views of the files. Appends to `left_out` the buffers whose type cannot be written.
 std::vector<NamedTensor> tensors_of(const TensorFolder& folder, at::ScalarType type,
                                     std::vector<std::string>& left_out) {
   std::vector<NamedTensor> tensors;
@@ -74,7 +74,7 @@ std::vector<NamedTensor> tensors_of(const TensorFolder& folder, at::ScalarType t
 
 constexpr const char* kTemplates = "additional_chat_templates";
 
-// Of another format than is written, and so of other numbers: pytorch_model.bin and its index.
+// Whether a file has weights in another format: pytorch_model.bin and its index, for instance.
 bool are_other_weights(const std::string& name) {
   constexpr std::array<const char*, 10> kEnds = {".bin", ".h5", ".msgpack", ".onnx", ".onnx_data",
                                                  ".ot",  ".pt", ".pth",     ".ckpt", ".gguf"};

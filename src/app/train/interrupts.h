@@ -5,8 +5,8 @@
 
 namespace twobw::train {
 
-// While it lives, the first Ctrl-C (or SIGTERM) asks the run to save and end; the second ends the program.
-// SIGUSR1 asks it to save and go on. One at a time.
+// While it exists, the first Ctrl-C (or SIGTERM) requests a checkpoint and the end of the run; the second
+// ends the program. SIGUSR1 requests a checkpoint only. One instance at a time.
 class Interrupts {
  public:
   Interrupts();
@@ -15,7 +15,7 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
   bool stop_requested() const;
-  bool take_save_request();  // once for each
+  bool take_save_request();  // true once for each signal
 
  private:
   struct sigaction former_int_ {

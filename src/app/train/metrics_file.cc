@@ -17,7 +17,7 @@ double number_of(const Line& line, const char* key) {
   return found->get<double>();
 }
 
-// The updates made when it was written, or more than any for what is no line of metrics.
+// The updates made when the line was written; the maximum for a line without that.
 std::int64_t updates_at(const Line& line) {
   const char* key = line.is_object() && line.contains("checkpoint") ? "checkpoint" : "update";
   if (!line.is_object() || !line.contains(key) || !line[key].is_number_integer())

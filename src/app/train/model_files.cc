@@ -23,7 +23,7 @@ namespace huggingface = architecture::huggingface;
 
 constexpr const char* kType = "float32";
 
-// What is there and cannot be looked at is refused where it is read.
+// Also true for a file that cannot be read: reading it reports the reason.
 bool is_there(const std::string& path) {
   std::error_code unreadable;
   return fs::status(path, unreadable).type() != fs::file_type::not_found;
@@ -50,9 +50,10 @@ nlohmann::json generation_config(const nlohmann::json& config) {
   return json;
 }
 
-// AutoTokenizer takes the class of a model's type, which splits in a way of its own whatever tokenizer.json
-// says. These two take it as it is. Of byte-level BPE that matters for Qwen 2 and 3, of which transformers 5
-// heeds for qwen2 only the first; BPE of characters is of Llama's own type, and for qwen2 no class helps it.
+// The tokenizer class that makes transformers follow tokenizer.json; null: the default does. AutoTokenizer's
+// default for a model type may split text in its own way. Byte-level BPE: Qwen 2 and 3 do, and for qwen2
+// transformers 5 accepts only LlamaTokenizerFast. BPE of characters is Llama's own type; for qwen2 no class
+// helps.
 const char* class_for(const std::string& kind, const std::string& type) {
   if (kind.starts_with("BPE of characters"))
     return type == "llama" || type == "qwen2" ? nullptr : "PreTrainedTokenizerFast";
@@ -72,7 +73,7 @@ void name_class(const std::string& tokenizer, const std::string& type, checkpoin
   files["tokenizer_config.json"] = json.dump(2) + "\n";
 }
 
-// What belongs to a tokenizer of any kind.
+// Companion files of any tokenizer.
 const std::vector<std::string> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
                                           "added_tokens.json", "chat_template.jinja"};
 const std::vector<std::string> kVocabularies = {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt",

@@ -21,7 +21,7 @@ bool is_planned_by(const std::string& path) {
   return sections.contains(section_of(path)) || keys.contains(path);
 }
 
-// Which processes are on one machine, whatever it is called.
+// Identifies machines by their first process: names may change.
 std::ptrdiff_t first_on_machine(const std::vector<runtime::HostDevices>& hosts,
                                 const runtime::HostDevices& host) {
   return std::ranges::find(hosts, host.machine, &runtime::HostDevices::machine) - hosts.begin();
@@ -48,7 +48,7 @@ std::optional<Config> with_cached_plan(const Config& asked, const nlohmann::orde
                                        const std::function<void(const std::string& line)>& say) {
   const std::string run = resumed_run(asked), file = run + kFile;
   if (!std::filesystem::exists(file)) return std::nullopt;
-  const auto then = nlohmann::ordered_json::parse(read_text("what the run was planned for", file), nullptr,
+  const auto then = nlohmann::ordered_json::parse(read_text("record of the plan's inputs", file), nullptr,
                                                   /*allow_exceptions=*/false);
   if (then.is_discarded()) say(fmt::format("warning: '{}' is damaged; the run is planned again", file));
   if (then.is_discarded() || then != now) return std::nullopt;

@@ -44,7 +44,7 @@ Recording::Recording(const Config& asked, const Decision& decision, FolderLock l
                        decision.restored ? decision.restored->position() : runtime::DataPosition());
 }
 
-// Gives the branch its own copy of all that it needs of the run that it continues: that may be deleted then.
+// Copies all that the branch needs of the run that it continues, which may then be deleted.
 void Recording::begin_branch(const Config& asked) {
   const std::string run = resumed_run(asked);
   if (asked.model.is_imported()) directory_.keep_source(run + "/from");
@@ -101,8 +101,8 @@ void Recording::handle(const CompleteUpdate& update) {
                   .seconds_left = statistics_.seconds_left()});
 }
 
-// With fp16 it is how the loss scale finds its size, unless there is nothing left to halve or the loss
-// itself is not finite.
+// With fp16 skips are how the loss scale finds its size, so they go to the log only, unless the scale is at
+// its minimum or the loss itself is not finite.
 void Recording::report_skip(const CompleteUpdate& update) {
   if (update.loss_scale > LossScaling::kLeast && std::isfinite(update.loss)) {
     directory_.log(

@@ -1,5 +1,5 @@
-// The files that rank 0 writes and the lines that it prints: the header of a run, then metrics, checkpoints
-// and warnings as reports arrive, then the results.
+// The files and lines of a run, on rank 0: header, then metrics, checkpoints and warnings as reports arrive,
+// then results.
 #pragma once
 
 #include <optional>
@@ -22,9 +22,8 @@ namespace twobw::train {
 
 class Recording {
  public:
-  // Makes the run directory, or continues the one that is resumed. `early`: lines that were printed before
-  // there was a log. `brief`: header and evaluations go to the log only. All that is passed by reference
-  // outlives it.
+  // Creates the run directory, or continues that of a resumed run. `early`: lines printed before the log
+  // existed. `brief`: header and evaluations go to the log only. All references must outlive the object.
   Recording(const Config& asked, const Decision& decision, FolderLock lock,
             const std::vector<std::string>& early, telemetry::Progress& progress, bool brief);
 
@@ -36,7 +35,7 @@ class Recording {
   void handle_written();  // checkpoints since the last call
   void say(const std::string& line);
 
-  // After the run. A trace that cannot be written is reported: the model is still to be saved.
+  // After the run. Reports a trace that cannot be written, so that the model is still saved.
   void write_trace(const std::string& file, const std::vector<telemetry::Event>& events);
   void write_results(const StageWeights& weights_of, bool interrupted);
   Outcome finish();

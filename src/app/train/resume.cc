@@ -28,13 +28,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// How a run is resumed, which the next resume need not repeat.
+// Keys of the resume itself, which the next resume need not repeat.
 bool is_about_resuming(const std::string& path) {
   static const std::set<std::string> keys = {"resume", "run_dir", "data.changed"};
   return keys.contains(path);
 }
 
-// What the weights and the state are of. Whole sections, and single keys.
+// Sections and keys that determine weights and state.
 bool must_stay(const std::string& path) {
   static const std::set<std::string> sections = {"model", "data"};
   static const std::set<std::string> keys = {"train.seed",      "train.precision", "optimizer.name",
@@ -53,7 +53,7 @@ ResumePoint point_of(checkpoint::Manifest manifest, const std::string& folder) {
   return point;
 }
 
-void check_goes_on(std::int64_t update, const Config& config, const std::string& folder) {
+void check_incomplete(std::int64_t update, const Config& config, const std::string& folder) {
   if (update < config.train.updates) return;
   fail_input(
       "train.updates is {}, but the checkpoint '{}' has {} updates already; to resume it must be at least {}",
@@ -68,7 +68,7 @@ std::vector<std::string> allowed_changes(const ResumePoint& point, const Config&
   return changes;
 }
 
-// The newest whose update is below `limit`.
+// The newest checkpoint whose update is below `limit`.
 std::optional<ResumePoint> newest_below(std::int64_t limit, const Config& config,
                                         std::vector<std::string> damage) {
   const std::string store = checkpoint::store_of(resumed_run(config));
@@ -78,14 +78,14 @@ std::optional<ResumePoint> newest_below(std::int64_t limit, const Config& config
     std::optional<ResumePoint> point;
     try {
       point = point_of(checkpoint::read_manifest(entry.folder), entry.folder);
-      // Only a good one says that there is nothing to go on with.
+      // Only an undamaged one proves that the run is complete.
       if (point->manifest.update >= config.train.updates) checkpoint::load(entry.folder);
     } catch (const InputError& error) {
       damage.emplace_back(error.what());
       continue;
     }
     check_unchanged(config_from_text(point->manifest.config, entry.folder), config, entry.folder);
-    check_goes_on(point->manifest.update, config, entry.folder);
+    check_incomplete(point->manifest.update, config, entry.folder);
     point->changes = allowed_changes(*point, config);
     point->damage = std::move(damage);
     return point;
@@ -97,7 +97,7 @@ std::optional<ResumePoint> newest_below(std::int64_t limit, const Config& config
   return std::nullopt;
 }
 
-// The newest of the run whose manifest can be read.
+// The newest checkpoint of the run whose manifest can be read.
 std::optional<ResumePoint> newest_record(const std::string& run) {
   for (const checkpoint::Entry& entry : checkpoint::list(checkpoint::store_of(run)) | std::views::reverse) {
     try {
@@ -253,7 +253,7 @@ void check_unchanged(const Config& saved, const Config& now, const std::string& 
     if (!must_stay(key.path) || key.write(saved) == key.write(now)) continue;
     fail_input(
         "{} is {}, but the checkpoint '{}' is of a run with {}; to resume it must be the same (optimizer.lr, "
-        "train.updates, devices and what stands under pipeline may change)",
+        "train.updates, devices and the section pipeline may change)",
         key.path, key.write(now), folder, key.write(saved));
   }
 }

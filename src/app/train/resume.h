@@ -1,5 +1,5 @@
-// How a run continues from a checkpoint: which one, the keys of the configuration that must stay, the tensors
-// of some stages, and the batch that it begins with.
+// Resuming from a checkpoint: choosing it, checking the configuration against it, reading the tensors of some
+// stages, and the first batch.
 #pragma once
 
 #include <memory>
@@ -21,9 +21,9 @@ struct ResumePoint {
   checkpoint::Manifest manifest;
   std::string checksum;                   // of the manifest's file
   std::vector<int> split = {};            // of the run that saved it
-  int replicas = 1;                       // of that run, too
-  std::vector<std::string> damage = {};   // a sentence for each newer one, which is damaged
-  std::vector<std::string> changes = {};  // a sentence for each data file that has changed, if allowed
+  int replicas = 1;                       // of the run that saved it
+  std::vector<std::string> damage = {};   // one sentence per newer checkpoint, all damaged
+  std::vector<std::string> changes = {};  // one sentence per data file that has changed, if allowed
 };
 
 // The folder of the run that config.resume names: with auto, run_dir.
@@ -40,28 +40,28 @@ Config config_of_run(const std::string& run, const std::vector<std::string>& ove
 // Checksum of the manifest of the checkpoint in that folder.
 std::string manifest_checksum(const std::string& folder);
 
-// As config.resume asks: the newest; nothing: a new run. One whose manifest is damaged is skipped. Throws
+// The newest checkpoint that config.resume names; nothing for a new run. Skips damaged manifests. Throws
 // InputError if none can be loaded, or if the configuration or the data contradict it.
 std::optional<ResumePoint> find_resume_point(const Config& config);
-// The one before it, for it is damaged: `problem` says how. Throws likewise.
+// The one before `point`, which is damaged as `problem` says. Throws as find_resume_point() does.
 ResumePoint find_point_before(const ResumePoint& point, const Config& config, const std::string& problem);
 
-// Throws InputError that names the first key that must be as it was when `saved`, and is not.
+// Throws InputError that names the first key that must not change and differs from `saved`.
 void check_unchanged(const Config& saved, const Config& now, const std::string& folder);
 
-// Lines for the log: of damage and of changes.
+// Lines for the log on damage and changes.
 std::vector<std::string> warnings_of(const ResumePoint& point);
 
-// A sentence on a run that was planned anew: its stages and replicas, and those of the one that saved it.
+// A sentence on a run with a new plan: its stages and replicas, and those of the run that saved `point`.
 std::string describe_change(const ResumePoint& point, const PipelineShape& now, int processes);
 
-// What these stages need of the checkpoint in `folder`; the layers of each are as config.pipeline has them.
-// No other tensor is read. Throws InputError where one is damaged or missing.
+// Reads the tensors of these stages from the checkpoint in `folder`, and no others; config.pipeline has the
+// layers of each stage. Throws InputError if a tensor is damaged or missing.
 std::shared_ptr<runtime::Restored> read_stages(const std::string& folder, const Config& config,
                                                const std::vector<int>& stages);
 
-// Sets the batch that the run begins with. Where the checkpoint lacks the predicted or older weights of that
-// batch, it begins on the true ones.
+// Sets the first batch of the run. It runs on the true weights if the checkpoint lacks its predicted or older
+// ones.
 void begin_at(const checkpoint::Manifest& manifest, const architecture::Model& layers, schedule::Spec& spec);
 
 }  // namespace twobw::train

@@ -20,10 +20,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A run that was told to end, or was killed, may need so long.
+// The time that an interrupted or killed run needs to end.
 constexpr double kRunEndsWithin = 10;
 
-// Without slashes at the end, so that a number can follow.
+// Without trailing slashes, so that a number can follow.
 fs::path without_slash(const fs::path& path) {
   return path.has_filename() ? path : path.parent_path();
 }

@@ -1,4 +1,4 @@
-// What a run leaves behind, see docs/reference/run-directory.md.
+// The folder of a run and its files; see docs/reference/run-directory.md.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,23 @@
 
 namespace twobw::train {
 
-// Keeps other runs out of a directory that is there; of one that is not it locks nothing. Waits 10 s for a
-// run there to end; throws InputError where it has not.
+// Locks an existing directory against other runs; holds nothing for a missing one. Waits up to 10 s for a run
+// there to end, then throws InputError.
 FolderLock lock_run_directory(const std::string& directory);
 
-// Makes the directory, and locks it where `lock` does not yet. A former run or comparison there is moved to
-// the first free NAME.1, NAME.2, ...: nothing is lost. A symbolic link stays, and the folder that it leads to
-// is made or moved. Returns the new name of the former run; empty without one. Throws InputError when it
-// cannot be made.
+// Creates the directory, and locks it unless `lock` already does. Moves a former run or comparison to the
+// first free NAME.1, NAME.2, ...; a symbolic link stays and its target moves. Returns the new name of the
+// former run; empty without one. Throws InputError if the directory cannot be created.
 std::string make_run_directory(const std::string& directory, FolderLock& lock);
 
-// Throws InputError where the model to start from, or the run that a branch continues, lies in the run
-// directory, which may be moved away.
+// Throws InputError if model.from, or the run that a branch continues, lies in the run directory, which may
+// be moved away.
 void check_source_is_apart(const Config& config);
 
 class RunDirectory {
  public:
-  // `lock`: of the directory, where that was there before. `continues`: the run there goes on; nothing is
-  // moved, and what is written is added to its files.
+  // `lock`: of the directory, if it existed. `continues`: resumes the run there, moves nothing and appends to
+  // its files.
   RunDirectory(const Config& config, FolderLock lock, bool continues);
   ~RunDirectory();  // prints the sentences of finish() if the run failed before it
   RunDirectory(const RunDirectory&) = delete;
@@ -40,19 +39,19 @@ class RunDirectory {
   void warn_with(std::function<void(const std::string& line)> print) { print_ = std::move(print); }
 
   std::string path(const std::string& file) const { return directory_ + "/" + file; }
-  // Where a former run went; empty when there was none.
+  // The new name of a former run; empty without one.
   const std::string& moved_to() const { return moved_to_; }
 
-  // The resolved configuration, of which the run can be repeated.
+  // The resolved configuration, which repeats the run.
   void write_config(const Config& config) const;
-  // Copies what describes the Hugging Face model that a run starts from, for the export.
+  // Copies the configuration files of the Hugging Face model that the run starts from, for export.
   void keep_source(const std::string& model) const;
-  // Lines are written when the disk has room for them (core/base/line_file.h).
+  // Lines wait in memory while the disk is full (core/base/line_file.h).
   void add_metrics(const nlohmann::ordered_json& line);
   void reopen_metrics();                                            // after the file was replaced
   void write_summary(const nlohmann::ordered_json& summary) const;  // throws RunError
   void log(const std::string& line);
-  // At the end of the run: a sentence for each file that lacks lines.
+  // At the end of the run: one sentence per file that lacks lines.
   std::vector<std::string> finish();
 
  private:

@@ -17,7 +17,7 @@ std::string describe_start(const runtime::Setup& setup) {
   std::string line = "starting from the weights in " + folder;
   if (setup.config.data.tokenizer == folder) line += ", with its tokenizer";
   if (!change.initialized.empty())
-    line += fmt::format("; not there, and initialised: {}", fmt::join(change.initialized, ", "));
+    line += fmt::format("; missing, so initialized: {}", fmt::join(change.initialized, ", "));
   if (!change.left_out.empty()) line += fmt::format("; left out: {}", fmt::join(change.left_out, ", "));
   return line;
 }

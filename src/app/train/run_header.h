@@ -11,14 +11,13 @@
 
 namespace twobw::train {
 
-// The rank of the process that has a worker. `hosts`: of the processes, by rank.
+// The rank of the process that has a worker. `hosts`: by rank.
 int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
-// " of node3 (process 1)"; empty where there is one process, and so no hosts.
+// " of node3 (process 1)"; empty for one process.
 std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 
-// `given`: the configuration with `devices` as the user left them. `moved_to`: the new name of a former run
-// in run_dir; empty without one. `hosts`: of the processes, by rank, where there are several. `say` gets
-// a line at a time.
+// `given`: the configuration with `devices` as the user set them. `moved_to`: the new name of a former run in
+// run_dir; empty without one. `hosts`: by rank; empty for one process. `say` gets one line at a time.
 void print_header(const Config& given, const runtime::Setup& setup, const std::string& moved_to,
                   const std::vector<runtime::HostDevices>& hosts,
                   const std::function<void(const std::string&)>& say);

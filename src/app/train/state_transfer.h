@@ -1,5 +1,4 @@
-// The state that processes send to rank 0, which writes it: snapshots of stages during the run, and after it
-// the weights of workers and their events.
+// Sends state to rank 0, which writes it: snapshots of stages during the run; weights and events after it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -29,8 +28,8 @@ namespace twobw::train {
 // Travels over the wire `state`: a header, then its tensors.
 struct StateMessage {
   enum class Kind : std::uint8_t { Snapshot, Weights, Events, Last } kind = Kind::Last;
-  int replica = 0, stage = 0;  // of a snapshot, or of weights
-  // Of a snapshot.
+  int replica = 0, stage = 0;  // of a snapshot or of weights
+  // Snapshots only.
   std::int64_t update = 0;
   weights::Range part = {};
   optim::Counters counters;
@@ -43,20 +42,19 @@ std::vector<StateMessage> weights_here(const runtime::Pipeline& pipeline, const 
                                        bool all_replicas);
 StateMessage events_message(const std::vector<telemetry::Event>& events);
 
-// Sends to rank 0, on a thread of its own.
+// Sends to rank 0, on its own thread.
 class StateSender {
  public:
-  // `room`: snapshots that may be on their way.
+  // `room`: snapshots queued at most.
   StateSender(std::shared_ptr<transport::Processes> processes, int room);
-  // Unless finished: ends the run in all processes, for rank 0 would wait.
+  // Unless finished, aborts the run in all processes: rank 0 would wait.
   ~StateSender();
   StateSender(const StateSender&) = delete;
   StateSender& operator=(const StateSender&) = delete;
 
-  // From the workers' threads. Where there is no room it waits: none is left out, as rank 0 needs those of
-  // all stages.
+  // From the workers' threads. Blocks while the queue is full: rank 0 needs the snapshots of all stages.
   void add(runtime::Snapshot snapshot);
-  // After the run: these, and the word that there is no more. Returns when rank 0 has all. Throws RunError.
+  // After the run: sends these as the last messages. Blocks until rank 0 has all. Throws Cancelled.
   void finish(std::vector<StateMessage> last);
 
  private:
@@ -67,30 +65,30 @@ class StateSender {
   const std::size_t room_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<runtime::Snapshot> waiting_;  // the first of them is on its way
+  std::deque<runtime::Snapshot> waiting_;  // the first is being sent
   std::vector<StateMessage> last_;
   bool ending_ = false, ended_ = false, sent_ = false;
   std::thread thread_;
 };
 
-// Receives on rank 0, on a thread for each of the other processes.
+// Receives on rank 0, on one thread per other process.
 class StateReceiver {
  public:
   using OnSnapshot = std::function<void(runtime::Snapshot)>;
 
-  // `on_snapshot` is told of those of the stages that are elsewhere, from threads of the receiver's. Their
-  // layouts follow from the model and the shape, with its split; both outlive it.
+  // `on_snapshot` gets the snapshots of remote stages, on the receiver's threads. `shape` has the split.
+  // `model` and `shape` must outlive the receiver.
   StateReceiver(std::shared_ptr<transport::Processes> processes, const models::Model& model,
                 const PipelineShape& shape, OnSnapshot on_snapshot);
-  // Unless finished: ends the run in all processes, for they would wait.
+  // Unless finished, aborts the run in all processes: they would wait.
   ~StateReceiver();
   StateReceiver(const StateReceiver&) = delete;
   StateReceiver& operator=(const StateReceiver&) = delete;
 
-  // Waits until all have sent their last. Throws Cancelled where the run is aborted.
+  // Blocks until all have sent their last message. Throws Cancelled if the run is aborted.
   void finish();
 
-  // After finish(). Flat; not defined: none came.
+  // After finish(). Flat weights; undefined if none arrived.
   at::Tensor weights(int stage, int replica = 0) const;
   const std::vector<telemetry::Event>& events() const { return events_; }
 

@@ -18,7 +18,7 @@ Json by_purpose(const Footprint& footprint) {
   return bytes;
 }
 
-// Worker 0 takes every microbatch into the pipeline, so its time is that of the pipeline.
+// Worker 0 starts every microbatch, so its time is that of the pipeline.
 double paused(const CompleteUpdate& update) {
   const telemetry::StageUpdate& first = update.stages.front();
   return first.evaluating + first.saving;
@@ -43,8 +43,8 @@ void Statistics::continue_from(const ResumedMetrics& past) {
 void Statistics::add(const CompleteUpdate& update) {
   const double before = latest_.time;
   latest_ = update;
-  // The first stage of a lone pipeline steps at the end of its batch; others when they come to it, the last
-  // time all at once.
+  // The time of the first stage: it steps at the end of its batch if alone. The others step when their turn
+  // comes, and all at once in the last update.
   latest_.time = seconds_before_ + update.stages.front().time;
   skipped_ += update.skipped;
   const double trained = trained_until(std::ssize(rows_) - 1) + latest_.time - before - paused(update);
@@ -179,7 +179,7 @@ Json Statistics::summary() const {
 std::vector<CurvePoint> Statistics::curve() const {
   std::vector<CurvePoint> points = curve_before_;
   for (const telemetry::Evaluation& evaluation : evaluations_) {
-    // That of the weights restored is of no update made since.
+    // Restored weights may be evaluated before any update of this run.
     const std::int64_t row = evaluation.update - setup_.spec.first_batch;
     points.push_back({.update = evaluation.update + 1,
                       .seconds = row < 0 ? seconds_before_ : rows_.at(static_cast<std::size_t>(row)).time,

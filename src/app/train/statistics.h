@@ -1,4 +1,4 @@
-// The figures of a run: throughput and utilisation in its steady state, memory, losses.
+// The figures of a run: throughput and utilization in steady state, memory, losses.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,17 +15,17 @@ class Statistics {
  public:
   explicit Statistics(const runtime::Setup& setup) : setup_(setup) {}
 
-  // Of a resumed run, before anything else: its time and its curve go on from there.
+  // For a resumed run, called first: continues its time and its curve.
   void continue_from(const ResumedMetrics& past);
 
   void add(const CompleteUpdate& update);
   void add(const telemetry::Evaluation& evaluation);
 
-  // Since the update before, without evaluations and copies for checkpoints.
+  // Rate of the latest update, without evaluations and copies for checkpoints.
   double tokens_per_s() const;
   double utilisation() const;  // mean over workers
-  // Estimate: the remaining updates at the rate of the newer half of those made, and the remaining
-  // evaluations at the time of the latest one (before the first, none).
+  // Estimate from the rate of the newer half of the updates, and the time of the latest evaluation (0 before
+  // the first).
   double seconds_left() const;
   nlohmann::ordered_json metrics_line() const;
   nlohmann::ordered_json summary() const;
@@ -37,7 +37,7 @@ class Statistics {
     double trained = 0;                    // seconds of training until then, since the run was resumed
     std::vector<double> waiting, elapsed;  // by worker
   };
-  // An entry of a report's list of workers, which says who it is of where there are several replicas.
+  // An entry in a list of workers; names replica and stage if there are several replicas.
   nlohmann::ordered_json worker_entry(int worker) const;
   // Before the first row: 0.
   double trained_until(std::int64_t row) const {

@@ -25,7 +25,7 @@ double lower_median(const Values& values) {
   return *middle;
 }
 
-// What comes to all, such as longer texts or a busy machine, makes nobody a straggler.
+// The median ratio of the other workers: a slowdown of all, such as longer texts, makes no straggler.
 double others_pace(const std::vector<double>& ratios, std::size_t index) {
   std::vector<double> others;
   for (std::size_t i = 0; i < ratios.size(); ++i) {

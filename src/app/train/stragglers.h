@@ -1,6 +1,6 @@
-// Notices a worker that has become slow: one whose computation takes long against what is expected of it, and
-// longer than that of the others does against theirs. It need not be slow in every update: who shares a core
-// with another program is fast in some. Pure: the same times give the same verdicts.
+// Detects stragglers: workers that compute slower than expected, relative to the other workers. A straggler
+// may be fast in some updates, as one that shares its core with another program. Pure: equal times give equal
+// verdicts.
 #pragma once
 
 #include <cstdint>
@@ -18,46 +18,46 @@ namespace twobw::train {
 
 struct Straggler {
   int worker = 0;
-  double measured = 0;       // seconds a microbatch, the median of the updates that it was slow in at first
-  double expected = 0;       // likewise
-  std::int64_t updates = 0;  // that it has been slow in
+  double measured = 0;       // seconds per microbatch: median of the first slow updates
+  double expected = 0;       // seconds per microbatch
+  std::int64_t updates = 0;  // length of the episode
 };
 
 class Stragglers {
  public:
-  static constexpr double kSlow = 1.5;        // times what is expected
-  static constexpr double kRecovered = 1.25;  // likewise: not slow any more
-  static constexpr double kLeast = 0.5e-3;    // seconds a microbatch: less is not worth a word
-  // An episode begins with so many slow updates, among which there are fewer fast ones, and ends with so many
-  // that are not slow any more, in a row.
+  static constexpr double kSlow = 1.5;        // ratio of measured to expected time
+  static constexpr double kRecovered = 1.25;  // ratio at which an episode may end
+  static constexpr double kLeast = 0.5e-3;    // seconds per microbatch: smaller delays are ignored
+  // An episode begins with this many slow updates, outnumbering fast ones among them, and ends with this many
+  // recovered ones in a row.
   static constexpr int kLeastUpdates = 5;
-  static constexpr double kLeastTime = 2;  // seconds that these take, or more: a busy moment is none
-  static constexpr int kPast = 32;         // updates that a worker is compared with, where there is no plan
-  static constexpr int kLeastPast = 8;     // before them nobody is judged
-  static constexpr int kWarmUp = 2;        // updates that are not looked at
+  static constexpr double kLeastTime = 2;  // seconds of these updates at least: ignores busy moments
+  static constexpr int kPast = 32;      // past updates of a worker that it is compared with, without a plan
+  static constexpr int kLeastPast = 8;  // past updates before the first verdict
+  static constexpr int kWarmUp = 2;     // first updates, ignored
 
-  // `planned`: seconds a microbatch that a plan forecasts of each worker; empty: each has its own past to be
-  // compared with, without the updates that it was slow in.
+  // `planned`: forecast seconds per microbatch by worker. If empty, each worker is compared with its own
+  // past, without slow updates.
   explicit Stragglers(int workers, std::vector<double> planned = {});
 
   struct Verdict {
     std::vector<Straggler> begun, ended;  // with this update
   };
-  // Seconds that each worker computed for a microbatch of the next update, which took so long in all.
+  // `seconds`: compute time per microbatch by worker in the next update; `elapsed`: seconds of that update.
   Verdict add(const std::vector<double>& seconds, double elapsed);
 
-  // Those who are slow now.
+  // The current stragglers.
   std::vector<Straggler> current() const;
 
  private:
   struct Worker {
     std::deque<double> past;
-    std::vector<double> slow;  // seconds a microbatch of slow updates that may become an episode
-    double slow_for = 0;       // seconds that these updates took
+    std::vector<double> slow;  // seconds per microbatch of slow updates that may become an episode
+    double slow_for = 0;       // seconds of these updates
     int fast = 0;              // updates among them that were not slow
-    double expected = 0;       // seconds a microbatch; 0: nothing is known
-    int recovered = 0;         // updates in a row, of an episode
-    double recovered_for = 0;  // seconds that these took
+    double expected = 0;       // seconds per microbatch; 0: unknown
+    int recovered = 0;         // recovered updates in a row, of an episode
+    double recovered_for = 0;  // seconds of these
     bool named = false;
     Straggler straggler = {};
   };
@@ -70,17 +70,17 @@ class Stragglers {
   std::int64_t updates_ = 0;
 };
 
-// Names slow workers, and since when, in the log and in the metrics.
+// Reports stragglers in the log and in the metrics.
 class StragglerReport {
  public:
-  // `hosts`: of the processes, by rank, where there are several. `plan`: what was forecast of the run; null:
-  // nothing was. The setup outlives it.
+  // `hosts`: by rank; empty for one process. `plan`: the forecast of the run, or null. The setup must outlive
+  // the report.
   StragglerReport(const runtime::Setup& setup, const std::vector<runtime::HostDevices>& hosts,
                   const planner::Plan* plan);
 
   struct Said {
-    std::vector<std::string> lines;     // a sentence for every episode that begins or ends
-    nlohmann::ordered_json stragglers;  // for the line of metrics; empty: there are none
+    std::vector<std::string> lines;     // one sentence per episode that begins or ends
+    nlohmann::ordered_json stragglers;  // for the line of metrics; may be empty
   };
   Said add(const CompleteUpdate& update);
 

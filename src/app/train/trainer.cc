@@ -70,7 +70,7 @@ class SaveClock {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Whether another process was asked to end the run; it has passed that on.
+// Whether another process received a signal; it has forwarded it.
 bool interrupted_elsewhere(transport::Processes* processes) {
   bool interrupted = false;
   for (int rank = 1; processes != nullptr && rank < processes->size(); ++rank)
@@ -78,7 +78,7 @@ bool interrupted_elsewhere(transport::Processes* processes) {
   return interrupted;
 }
 
-// Before time is spent. In the folder of the run, which may not be there yet, there will be room.
+// Checks early that --trace can be written, unless it lies in the run directory, which may not exist yet.
 void check_trace(const std::string& trace, const std::string& run_dir) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::weakly_canonical(run_dir), file = fs::weakly_canonical(trace);

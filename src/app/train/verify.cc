@@ -66,8 +66,7 @@ using WeightsByName = std::map<std::string, at::Tensor>;
 // Flat, of a worker by its number.
 using WorkerWeights = std::function<at::Tensor(int worker)>;
 
-// What is not a number may have either sign: a sum of two such takes that of whichever the compiler put
-// first.
+// NaN may have either sign: a sum of two takes that of the operand that the compiler put first.
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
          (std::isnan(a) && std::isnan(b));
@@ -77,7 +76,7 @@ std::string layer_name(const models::Model& model, std::size_t layer) {
   return fmt::format("layer {} ({})", layer, model.layers[layer].kind);
 }
 
-// Calls `compare` with the name of each worker and the weights of each of its parameters, until it gives a
+// Calls `compare` with the name of each worker and the weights of each of its parameters, until it returns a
 // difference.
 template <typename Compare>
 std::string find_difference(const WorkerWeights& weights, const runtime::Setup& setup, Compare compare) {
@@ -215,7 +214,7 @@ PipelineShape rule_of(const PipelineShape& own, const VerifyOptions& options) {
   return shape;
 }
 
-// Kernels that add in whatever order threads come have other bits every time.
+// Kernels whose threads add in any order give other bits every time.
 void make_comparable(const runtime::Setup& setup, const VerifyOptions& options) {
   if (setup.devices.front().gpu && options.within == 0) device::compute_deterministically();
 }
@@ -253,7 +252,7 @@ runtime::Setup prepare_together(const Config& config, const VerifyOptions& optio
   return setup;
 }
 
-// Of the workers here, by stage.
+// Peaks of the local workers, by stage.
 std::vector<int> peak_versions_here(const runtime::Pipeline& pipeline, const PipelineShape& shape) {
   std::vector<int> peaks(shape.stages);
   for (int worker = 0; worker < shape.workers(); ++worker) {
@@ -264,7 +263,7 @@ std::vector<int> peak_versions_here(const runtime::Pipeline& pipeline, const Pip
   return peaks;
 }
 
-// Tells rank 0 what the workers here ended with, and hears whether all are as the oracle.
+// Sends the final state of the local workers to rank 0. Returns its verdict.
 bool report_to_rank_zero(const std::shared_ptr<transport::Processes>& processes,
                          const runtime::Pipeline& pipeline, const PipelineShape& shape,
                          const std::vector<int>& peaks) {

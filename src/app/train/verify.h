@@ -30,8 +30,7 @@ struct VerifyOptions {
   double within = 0;
   bool simulate_peers = false;  // as in runtime::PipelineOptions
   // As in runtime::PipelineOptions; all of them verify the same configuration. Rank 0 compares what all
-  // report, checksums of the weights after every update and the final weights; the others hear whether they
-  // are equal.
+  // report, checksums of the weights after every update and the final weights; the others get its verdict.
   std::shared_ptr<transport::Processes> processes;
 };
 

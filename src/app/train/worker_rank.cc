@@ -16,7 +16,7 @@
 namespace twobw::train {
 namespace {
 
-// Signals that come here are for all.
+// Forwards signals to all processes.
 void run_with_signals(runtime::Pipeline& pipeline, transport::Processes& processes) {
   Interrupts interrupts;
   bool interrupted = false;
@@ -38,7 +38,7 @@ void run_worker_rank(const std::shared_ptr<transport::Processes>& processes, boo
   const auto [run, restored] = await_decision(*processes, plans);
   const runtime::Setup setup = load(run);
   const PipelineShape& shape = run.spec.shape;
-  // One of each stage may be on its way while the next is made.
+  // One snapshot per stage may be in transit while the next is taken.
   StateSender sender(processes,
                      2 * runtime::RankMap(shape, processes->size(), processes->rank()).workers_here());
   const runtime::Observer observer{

@@ -1,4 +1,4 @@
-// The ranks of a run above 0: they run their workers, and send snapshots and final weights to rank 0.
+// Ranks above 0: run their workers, and send snapshots and final weights to rank 0.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace twobw::train {
 // InputError or RunError.
 void run_worker_rank(const std::shared_ptr<transport::Processes>& processes, bool plans);
 
-// The word to rank 0 that this process was asked to end the run.
+// Message to rank 0: this process received a signal to end the run.
 inline constexpr const char* kInterrupted = "interrupted";
 
 }  // namespace twobw::train

@@ -91,23 +91,6 @@ TEST_F(Generating, EqualPromptsHaveRandomNumbersOfTheirOwn) {
   EXPECT_NE(texts[0].ids, texts[1].ids);
 }
 
-TEST_F(Generating, TheLikeliestIsThatOfTheWholeSequence) {
-  const ModelSource from = source("qwen3");
-  const models::Model model = models::build(from.config.model);
-  const std::vector<at::Tensor> parameters = read_weights(from, model, 0, model.size(), at::kFloat);
-  const auto generated = generate(from, nullptr, prompts(), {.sampling = {.temperature = 0}, .tokens = 10});
-  for (std::size_t i = 0; i < generated.size(); ++i) {
-    std::vector<std::int64_t> tokens = prompts()[i].ids;
-    for (const std::int64_t token : generated[i].ids) {
-      models::MicrobatchContext pass;
-      pass.batch[models::Field::Tokens] = at::tensor(tokens, at::kLong).unsqueeze(0);
-      const at::Tensor logits = models::run_layers(model, 0, model.size(), parameters, {}, pass).front();
-      EXPECT_EQ(logits[0][-1].argmax().item<std::int64_t>(), token);
-      tokens.push_back(token);
-    }
-  }
-}
-
 TEST_F(Generating, EndsAtTheTokenThatEndsATextAndAtStops) {
   const ModelSource from = source("gpt");
   const GenerationOptions plain{.sampling = {.temperature = 0}, .tokens = 6};
@@ -131,44 +114,6 @@ TEST_F(Generating, EndsAtTheTokenThatEndsATextAndAtStops) {
   EXPECT_LE(stopped.ids.size(), 2);
   EXPECT_EQ(stopped.text, streamed);
   EXPECT_EQ(stopped.text.find(stops.stops[0]), std::string::npos);
-}
-
-TEST_F(Generating, EvaluatesTheSameOverAnyNumberOfStages) {
-  for (const char* const name : {"gpt", "qwen3"}) {
-    const Evaluation one = evaluate(source(name));
-    EXPECT_GT(one.loss, 0);
-    EXPECT_EQ(one.counted, 3 * 2 * made_up::kContext);
-    EXPECT_FALSE(one.bits_per_byte);
-    for (const char* const stages : {"pipeline.stages=2", "pipeline.stages=3"})
-      EXPECT_EQ(evaluate(source(name, {stages})).loss, one.loss) << stages;
-  }
-}
-
-TEST_F(Generating, EvaluatesEverySequenceOnce) {
-  std::string text;
-  for (int i = 0; i < 7 * made_up::kContext + 5; ++i) text += static_cast<char>(i % made_up::kVocab);
-  const std::string file = folder_->write("text.txt", text);
-  const Evaluation all = evaluate(source("gpt", {"data=" + file, "pipeline.microbatch=3"}));
-  EXPECT_EQ(all.sequences, 7);
-  EXPECT_EQ(all.counted, 7 * made_up::kContext);
-  ASSERT_TRUE(all.bits_per_byte);
-  EXPECT_NEAR(*all.bits_per_byte, all.loss / std::log(2.0), 1e-9);
-  // One by one they are computed by other products.
-  const Evaluation single = evaluate(source("gpt", {"data=" + file, "pipeline.microbatch=1"}));
-  EXPECT_NEAR(single.loss, all.loss, 1e-5 * all.loss);
-}
-
-TEST_F(Generating, RefusesWhatItCannotGoOnWith) {
-  const ModelSource from = source("gpt");
-  const auto refused = [&](const std::vector<std::int64_t>& ids) {
-    return refusal([&] { generate(from, nullptr, {{.ids = ids}}, {}); });
-  };
-  EXPECT_TRUE(has(refused({}), "has no tokens"));
-  EXPECT_TRUE(has(refused({1, 99}), "holds token 99; the model knows 61 tokens"));
-  EXPECT_TRUE(has(refused(made_up_tokens(25, 1)), "has 25 tokens; it must have at most 24"));
-  EXPECT_TRUE(
-      has(refusal([&] { evaluate(source("gpt", {"pipeline.stages=99"})); }), "pipeline.stages is 99"));
-  EXPECT_TRUE(has(refusal([&] { source("nowhere"); }), "neither a run"));
 }
 
 TEST(Prompts, OfAFile) {

@@ -81,7 +81,7 @@ TEST(Sampler, RefusesWhatIsNotFinite) {
 
 class TextStreamTest : public testing::Test {
  protected:
-  // What every byte lets out, between bars.
+  // The pieces released after every byte, between bars.
   std::string shown(const std::string& text, std::vector<std::string> stops = {}) {
     TextStream stream(*tokenizer_, std::move(stops), true);
     std::string out;

@@ -1,4 +1,4 @@
-// Small models of every family that generates, with weights that a mistake shows in.
+// Small models of every family that generates, with weights that reveal errors.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -44,7 +44,7 @@ inline std::vector<std::pair<std::string, ModelConfig>> small_models() {
   return {{"gpt", gpt}, {"llama", llama}, {"llama3", scaled}, {"qwen2", qwen2}, {"qwen3", qwen3}};
 }
 
-// Of layers [first, last), by their names: the same for any cut of the model.
+// Parameters of layers [first, last), seeded by name: the same for any split of the model.
 inline std::vector<at::Tensor> random_parameters(const models::Model& model, int first, int last) {
   std::map<std::string, at::Tensor> known;
   std::vector<at::Tensor> parameters;

@@ -15,7 +15,7 @@ namespace {
 const WireLink kInHost{.latency = 1e-3, .one_way = 4e9, .both_ways = 4e9};
 const WireLink kBetweenHosts{.latency = 0.5, .one_way = 1e6, .both_ways = 1e6};
 
-// Processes of so many devices each, a letter a host.
+// Processes with `each` devices; every letter is a host.
 DevicesOfProcesses processes_on(const std::string& hosts, int each) {
   DevicesOfProcesses shared;
   for (const char host : hosts) {
@@ -45,7 +45,7 @@ TEST(SharedCluster, OfOneWorkerAProcessHasNodesThatAreHosts) {
   EXPECT_TRUE(cluster.network.shared);
 }
 
-TEST(SharedCluster, OfOneHostHasNodesThatAreProcessesWhereTheyHaveSeveralWorkers) {
+TEST(SharedCluster, OfOneHost_SeveralWorkers_ProcessesAreNodes) {
   const auto [cluster, nodes] = shared_cluster(one_process(2), processes_on("aa", 2), 2);
   EXPECT_EQ(nodes, (std::vector<int>{0, 1}));
   EXPECT_EQ(cluster.device_count(), 4);
@@ -99,13 +99,13 @@ TEST(PlansToShare, ForecastWithTheLinksThatWereMeasured) {
     return pipeline->plan.tokens_per_s;
   };
   DevicesOfProcesses slow = processes_on("ab", 1);
-  slow.links[0].link.both_ways = 1e3;  // 100 s for what a microbatch passes on
+  slow.links[0].link.both_ways = 1e3;  // 100 s for the activations of a microbatch
   EXPECT_LT(rate(slow), 0.5 * rate(processes_on("ab", 1)));
   // A plan that people would rather have may cost a little.
   EXPECT_LE(rate(processes_on("ab", 1)), 1.03 * rate(processes_on("aa", 1)));
 }
 
-// The same with a GPU in place of each core.
+// Replaces each core by a GPU.
 DevicesOfProcesses with_gpus(DevicesOfProcesses shared) {
   for (std::string& name : shared.names) name = "cuda:" + name.substr(name.find(':') + 1);
   return shared;

@@ -70,7 +70,7 @@ TEST(WireLink, TakesNoLongerThanItMay) {
   for (const double latency : {1e-5, 1e-3, 0.05}) {
     for (const double bandwidth : {1e6, 12.5e6, 1e9}) {
       for (const double seconds : {0.5, 2.0}) {
-        // A few words to a far host and back, and two tensors, take their time whatever is asked.
+        // A few words to a far host and back, and two tensors, take their time with any budget.
         const double least = 25 * latency + 3 * 262144 / bandwidth;
         EXPECT_LE(measure_simulated({latency, bandwidth}, {latency, bandwidth}, seconds).seconds,
                   std::max(1.1 * seconds, least))

@@ -45,26 +45,6 @@ planner::Profile measure(const runtime::Setup& setup, std::vector<int> sizes) {
   return profile(setup, profiled_devices(setup), quick(std::move(sizes)));
 }
 
-TEST(Profiler, MeasuresEveryKindAtEverySize) {
-  const auto setup = small_setup();
-  const planner::Profile measured = measure(setup, {1, 3});
-  EXPECT_EQ(measured.layers, architecture::kinds_of(setup.model.layers));
-  const std::set<std::string> kinds(measured.layers.begin(), measured.layers.end());
-  ASSERT_EQ(measured.kinds.size(), kinds.size());
-  for (const auto& [name, kind] : measured.kinds) {
-    EXPECT_TRUE(kinds.contains(name)) << name;
-    ASSERT_EQ(kind.times.size(), 2u) << name;
-    EXPECT_EQ(kind.times[0].microbatch, 1);
-    EXPECT_EQ(kind.times[1].microbatch, 3);
-    for (const planner::KindTimes& times : kind.times) {
-      EXPECT_GT(times.forward.median, 0) << name;
-      EXPECT_GT(times.backward.median, 0) << name;
-      EXPECT_GT(times.recomputed_backward.median, 0) << name;
-    }
-  }
-  EXPECT_GT(measured.step_per_parameter.median, 0);
-}
-
 TEST(Profiler, SaysWhatItHasMeasured) {
   const auto setup = small_setup();
   const planner::Profile measured = measure(setup, {1});
@@ -103,7 +83,7 @@ class FakeClock final : public device::Clock {
   double seconds(const device::Timestamp& mark) const override { return mark.seconds; }
   void advance(double seconds) { seconds_ += seconds; }
 
-  // From now on as the clock of a device that can be held back, but does not wait so many times.
+  // Makes this the clock of a device that can be held, but gives up the first `failures` times.
   void allow_holding(int failures) {
     can_hold_ = true;
     failures_ = failures;
@@ -321,7 +301,7 @@ std::vector<ModelConfig> described_models() {
           whole_bert, classifier, regression, judging_gpt, judging_llama, pairs};
 }
 
-// The description of the layers says what they keep, hand on and use.
+// Kept, output and working bytes as in the description of the layers.
 TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
   device::initialize();
   constexpr int kSize = 3;
@@ -366,7 +346,7 @@ TEST(Profiler, LeavesOutWhatDoesNotFit) {
   EXPECT_THROW(measure(setup, {2'000'000'000}), RunError);
 }
 
-TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
+TEST(Profiler, MeasuresOneCoreAndKeepsTheOthersBusy) {
   auto setup = small_setup();
   const std::vector<int> available = device::available_cores();
   const int first = available.front(), last = available.back(), of_another_host = available.back() + 1;

@@ -1,5 +1,5 @@
 // Wires in memory whose time is counted, not taken: every rank has a clock of its own, which stands still but
-// where the rank waits for a transfer. So what is measured depends on bytes and links alone.
+// where the rank waits for a transfer. So measurements depend on bytes and links alone.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace twobw::measure {
 
-// The links between ranks, which all wires share: what is sent first leaves first.
+// The links between ranks, which all wires share: first in, first out.
 class SimulatedNetwork {
  public:
   using LinkOf = std::function<planner::LinkSpec(int from, int to)>;

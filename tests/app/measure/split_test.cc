@@ -14,7 +14,7 @@
 namespace twobw::measure {
 namespace {
 
-// The fastest split of layers that take so many seconds a microbatch, a third of them forward.
+// The fastest split of layers with these seconds per microbatch, a third of them forward.
 std::vector<int> split_of(const std::vector<double>& seconds, const PipelineShape& shape) {
   planner::CostColumn column{.microbatch = shape.microbatch};
   std::vector<planner::LayerShape> layers;
@@ -78,7 +78,7 @@ class RandomLayers {
   std::mt19937 random_;
 };
 
-// Two gradient buffers leave the slowest stage as the only limit. stash is no schedule of the planner, and
+// Two gradient buffers leave the slowest stage as the only limit. The planner does not know stash, which
 // may have too few microbatches for one.
 TEST(FastestSplit, IsAsGoodAsTryingEverySplit) {
   RandomLayers layers(1);

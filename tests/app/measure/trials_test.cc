@@ -56,7 +56,7 @@ TEST(Turns, TheRateIsThatOfTheTimeAltogether) {
   EXPECT_NEAR(results[1].tokens_per_s, 2 / (1 / 90.0 + 1 / 60.0), 1e-9);
 }
 
-// Turns that agree tell runs apart that are 2% apart, as soon as there are two.
+// Two turns that agree suffice to separate runs that differ by 2%.
 TEST(Turns, WhatIsSlowerEveryTimeIsLeftOut) {
   Scripted runs(Rates{{100, 101}, {70, 70.2}, {96, 95.9}, {99.5, 100.3}});
   const auto results = runs.take(/*seconds=*/1e9);
@@ -68,7 +68,7 @@ TEST(Turns, WhatIsSlowerEveryTimeIsLeftOut) {
   EXPECT_FALSE(results[0].left_out || results[3].left_out);
 }
 
-// One turn tells nothing, however far they are apart.
+// One turn proves nothing, however large the difference.
 TEST(Turns, NobodyIsLeftOutAfterOneTurn) {
   Scripted runs(Rates{{150, 90, 100}, {75, 140, 150}});
   const auto results = runs.take(/*seconds=*/6);
@@ -84,7 +84,7 @@ TEST(Turns, FewTurnsAreNotTrusted) {
   EXPECT_EQ(results[1].turns, 5);
 }
 
-// Nothing is gained by going on when all who are left may be taken.
+// More rounds gain nothing if any remaining run may be chosen.
 TEST(Turns, ItEndsWhenThoseLeftAreKnownToBeWithinTheTolerance) {
   Scripted runs(Rates{{100, 100.1}, {99.7, 99.8}});
   EXPECT_EQ(runs.take(/*seconds=*/1e9)[0].turns, 2);

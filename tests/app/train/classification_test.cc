@@ -1,5 +1,5 @@
-// Models that tell the class or the number of texts of different lengths: the pipeline is the oracle,
-// whatever its microbatches are padded to.
+// Classification and regression on texts of different lengths: the pipeline equals the oracle for any padding of
+// its microbatches.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -83,7 +83,7 @@ TEST_F(Classifying, EveryFamilyIsExact) {
   }
 }
 
-// A family that reads labels, whatever its head.
+// A family that reads labels with any head.
 architecture::Model describe_stubborn(const ModelConfig&) {
   return {{.kind = "head",
            .parameters = {{.name = "head", .shape = {2}}},

@@ -95,7 +95,7 @@ TEST(Comparison, ReachesALossBetweenTwoEvaluations) {
   EXPECT_TRUE(reach(curve, 6.0)->at_first);
   EXPECT_FALSE(reach(curve, 1.99));
   EXPECT_FALSE(reach(curve, kNotANumber));
-  // It counts when the loss is there for the first time, and what is not a number is passed over.
+  // The first time counts, and NaN is skipped.
   EXPECT_DOUBLE_EQ(reach(run_of(ScheduleKind::Flush, 0, 1, {5, 3, 4, 2}).curve, 3.0)->updates, 200);
   EXPECT_DOUBLE_EQ(reach(run_of(ScheduleKind::Flush, 0, 1, {5, kNotANumber, 3, 2}).curve, 3.5)->updates, 300);
 }

@@ -48,7 +48,7 @@ TEST(Guard, UselessPredictionsAreWarnedOfOnceWithTheRemedy) {
   EXPECT_EQ(
       found[0],
       "warning: at update 60 predicted weights miss the true ones by 1.20 times the step that they "
-      "predict, 3 times in a row, so they are no better than none; for a synchronous stretch interrupt "
+      "predict, 3 times in a row, so prediction does not help; for a synchronous stretch interrupt "
       "the run, which saves a checkpoint, and continue with resume=runs/a pipeline.sync_updates=160 "
       "(counted from update 0), or with pipeline.schedule=flush; to stay with 2bw take more microbatches "
       "an update (pipeline.microbatches is 4; from 7 on some run on true weights), or a lower "

@@ -1,4 +1,4 @@
-// When a run that goes on keeps its plan, and what is then taken of it.
+// When a resumed run keeps its plan, and which keys it takes from it.
 #include "app/train/plan_cache.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A run whose workers live in several processes writes what it writes in one.
+// A run in several processes writes the same files as in one.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -38,7 +38,7 @@ Config shared_config(const std::string& run_dir, int replicas = 1) {
   return config;
 }
 
-// What of the metrics does not depend on time.
+// The fields of the metrics that do not depend on time.
 std::string metrics_of(const std::string& run_dir) {
   std::istringstream file(read_bytes(run_dir + "/metrics.jsonl"));
   std::string lines;
@@ -117,7 +117,7 @@ TEST_F(SharedRun, WritesTheSameWhereReplicasShareTheState) {
   config.run_dir = path("spread");
   train_in(2, config);
   expect_same_files(path("spread"), path("whole"));
-  // And each goes on from the other's.
+  // Each resumes from the checkpoint of the other.
   const auto saved = checkpoint::list(checkpoint::store_of(config.run_dir));
   ASSERT_GE(saved.size(), 2u);
   for (std::size_t i = 1; i < saved.size(); ++i) std::filesystem::remove_all(saved[i].folder);
@@ -127,35 +127,7 @@ TEST_F(SharedRun, WritesTheSameWhereReplicasShareTheState) {
   expect_same_files(path("spread"), path("whole"));
 }
 
-TEST_F(SharedRun, GoesOnFromACheckpoint) {
-  Config config = shared_config(path("shared"));
-  train_in(2, config);
-  const auto saved = checkpoint::list(checkpoint::store_of(config.run_dir));
-  ASSERT_GE(saved.size(), 2u);  // some are left out where the disk is slow
-  const std::string model = read_bytes(path("shared/model/model.safetensors"));
-  const std::string metrics = metrics_of(config.run_dir);
-  for (std::size_t i = 1; i < saved.size(); ++i) std::filesystem::remove_all(saved[i].folder);
-  config.resume = config.run_dir;
-  train_in(2, config);
-  EXPECT_EQ(read_bytes(path("shared/model/model.safetensors")), model);
-  EXPECT_EQ(metrics_of(config.run_dir), metrics);
-}
-
-// Rank 0 makes its folder; the other reads the checkpoint where the run has it.
-TEST_F(SharedRun, ABranchLeavesTheRunAsItIs) {
-  Config config = shared_config(path("shared"));
-  train_in(2, config);
-  const std::string metrics = read_bytes(path("shared/metrics.jsonl"));
-  config.resume = config.run_dir;
-  config.run_dir = path("branch");
-  config.train.updates += 2;
-  train_in(2, config);
-  EXPECT_EQ(read_bytes(path("shared/metrics.jsonl")), metrics);
-  EXPECT_TRUE(metrics_of(config.run_dir).starts_with(metrics_of(path("shared"))));
-  EXPECT_EQ(checkpoint::list(checkpoint::store_of(config.run_dir)).back().update, config.train.updates);
-}
-
-// What rank 0 reads is good: rank 1 alone sees the damage.
+// Only rank 1 reads the damaged tensor.
 TEST_F(SharedRun, DamageThatOneFindsTakesAllToTheCheckpointBefore) {
   Config config = shared_config(path("shared"));
   config.checkpoint.every_updates = 100;  // so there is one of the end alone
@@ -208,56 +180,7 @@ TEST_F(SharedRun, ACheckpointThatIsAnotherOneElsewhereIsRefused) {
   });
 }
 
-TEST_F(SharedRun, WhatRankZeroCannotDoEndsAll) {
-  write_text(path("file"), "in the way");
-  const Ranks ranks(2, wire_kinds().front());
-  std::vector<std::string> said(2);
-  device::initialize();
-  transport::on_all_ranks(2, [&](int rank) {
-    try {
-      train(shared_config(path("file")), {.brief = true, .processes = ranks[rank]});
-    } catch (const std::exception& error) {
-      said[rank] = error.what();
-    }
-  });
-  EXPECT_EQ(said[0], fmt::format("run_dir is '{}', which is a file; give a directory", path("file")));
-  EXPECT_NE(said[1].find(said[0]), std::string::npos) << said[1];
-}
-
-TEST_F(SharedRun, WorkersThatCannotBeSharedAreRefusedByAll) {
-  const Ranks ranks(3, wire_kinds().front());
-  std::atomic<int> refused = 0;
-  transport::on_all_ranks(3, [&](int rank) {
-    try {
-      train(shared_config(path("run")), {.brief = true, .processes = ranks[rank]});
-    } catch (const InputError& error) {
-      EXPECT_NE(std::string(error.what()).find("which 3 processes cannot share evenly"), std::string::npos);
-      ++refused;
-    }
-  });
-  EXPECT_EQ(refused, 3);
-  EXPECT_FALSE(std::filesystem::exists(path("run")));
-}
-
-TEST_F(SharedRun, AllLearnWhetherTheyAreEqualToTheOracle) {
-  device::initialize();
-  const Verification alone = verify(shared_config("unused"));
-  const Ranks ranks(2, wire_kinds().front());
-  ranks.run([&](int rank) {
-    const Verification equal = verify(shared_config("unused"), {.processes = ranks[rank]});
-    EXPECT_TRUE(equal.equal) << equal.difference;
-    const Verification other =
-        verify(shared_config("unused"), {.against = "flush", .processes = ranks[rank]});
-    EXPECT_FALSE(other.equal);
-    if (rank == 0) {
-      EXPECT_EQ(equal.peak_versions, alone.peak_versions);
-      EXPECT_EQ(equal.final_loss, alone.final_loss);
-      EXPECT_FALSE(other.difference.empty());
-    }
-  });
-}
-
-// What a stage saves comes as it was; what has no room waits.
+// Snapshots arrive unchanged and in order; a full queue blocks.
 TEST(State, SnapshotsAndWeightsComeToRankZeroInOrder) {
   constexpr int kSnapshots = 9;
   const Ranks ranks(2, wire_kinds().front());
@@ -385,13 +308,13 @@ TEST(Facts, AreOfTheConfigurationAndOfTheFilesItNames) {
   EXPECT_EQ(control::compare_facts({facts, facts}), "");
   write_text(file, "0123456798");
   EXPECT_NE(control::compare_facts({facts, facts_of("train", config)}).find(file), std::string::npos);
-  // Of a large one blocks are read, the first and the last among them.
+  // Large files are sampled, with the first and the last block.
   std::filesystem::resize_file(file, 65 << 20);
   const control::Facts large = facts_of("train", config);
   EXPECT_EQ(control::compare_facts({large, facts_of("train", config)}), "");
   std::fstream(file, std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('x');
   EXPECT_NE(control::compare_facts({large, facts_of("train", config)}).find(file), std::string::npos);
-  // And of a folder what is in its files.
+  // For a folder, digests of its files.
   config.data.tokenizer = std::filesystem::path(file).parent_path();
   const control::Facts of_folder = facts_of("train", config);
   write_text(file, "0");

@@ -1,4 +1,4 @@
-// Training that goes on from the files of a run that was cut short.
+// Training resumed from the files of an interrupted run.
 #include "app/train/resume.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ Config resumed(Config config) {
   return config;
 }
 
-// What of the metrics does not depend on time, line after line.
+// The fields of the metrics that do not depend on time, line by line.
 std::string lines_without_times(const std::string& run_dir) {
   std::istringstream file(read_bytes(run_dir + "/metrics.jsonl"));
   std::string lines;
@@ -50,7 +50,7 @@ void expect_same_run(const std::string& a, const std::string& b) {
   EXPECT_EQ(read_bytes(a + "/model/model.safetensors"), read_bytes(b + "/model/model.safetensors"));
 }
 
-// As if the run had been killed: what was saved after so many updates is not there.
+// As if the run had been killed: removes checkpoints after `updates`.
 void lose_after(const std::string& run_dir, std::int64_t updates) {
   for (const checkpoint::Entry& entry : checkpoint::list(checkpoint::store_of(run_dir)))
     if (entry.update > updates) fs::remove_all(entry.folder);
@@ -212,7 +212,7 @@ TEST(ResumeRunTest, WhatContradictsIsRefusedByName) {
   const TemporaryFolder folder;
   const Config config = resumed(saved_config(folder.path("run")));
   Config fresh = config;
-  fresh.resume = "auto";  // there is none, so it starts anew
+  fresh.resume = "auto";  // without a checkpoint it starts from scratch
   fresh.train.updates = 5;
   train(fresh, {.brief = true});
 

@@ -1,4 +1,4 @@
-// Who is named as slow, and who is not.
+// Which workers are reported as stragglers.
 #include "app/train/stragglers.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMs = 1e-3;
 
-// So many updates with these times; the verdicts of all of them.
+// Adds `updates` updates with these times; returns all verdicts.
 Stragglers::Verdict add(Stragglers& stragglers, int updates, const std::vector<double>& ms,
                         double elapsed = 1) {
   std::vector<double> seconds;
@@ -39,7 +39,7 @@ TEST(Stragglers, OneThatSlowsDownIsNamedOnceAndWhenItIsBack) {
   EXPECT_DOUBLE_EQ(named[0].measured, 60 * kMs);
   EXPECT_DOUBLE_EQ(named[0].expected, 30 * kMs);
   EXPECT_EQ(named[0].updates, Stragglers::kLeastUpdates);
-  // However long it lasts, it is one episode: its own slowness does not become what is expected.
+  // However long it lasts, it is one episode: its own slowness does not change the expected time.
   EXPECT_TRUE(add(stragglers, 3 * Stragglers::kPast, {20, 60}).begun.empty());
   ASSERT_EQ(stragglers.current().size(), 1u);
   EXPECT_EQ(stragglers.current()[0].updates, Stragglers::kLeastUpdates + 3 * Stragglers::kPast);
