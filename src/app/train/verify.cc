@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "app/measure/split.h"
+#include "app/train/collector.h"
 #include "app/train/decision.h"
 #include "app/train/state_transfer.h"
 #include "core/base/codec.h"
@@ -25,42 +26,24 @@
 namespace twobw::train {
 namespace {
 
-// The reports of all workers on one update.
-struct Observed {
-  std::map<std::pair<int, int>, telemetry::StageUpdate> workers;  // by replica and stage
-  std::optional<double> evaluation;
+// The reports of a run, by update.
+struct Reports {
+  std::map<std::int64_t, CompleteUpdate> updates;
+  std::map<std::int64_t, double> evaluations;
+};
 
-  std::optional<double> loss() const {
-    std::optional<double> mean;
-    for (const auto& [worker, update] : workers) {
-      if (update.loss) mean = mean.value_or(0) + *update.loss;
+Reports take_reports(Collector& collector) {
+  Reports reports;
+  while (const std::optional<Report> report = collector.next(/*seconds=*/0)) {
+    if (const auto* update = std::get_if<CompleteUpdate>(&*report)) {
+      reports.updates.emplace(update->update, *update);
+    } else {
+      const auto& evaluation = std::get<telemetry::Evaluation>(*report);
+      reports.evaluations[evaluation.update] = evaluation.loss;
     }
-    return mean;
   }
-};
-
-class Record {
- public:
-  runtime::Observer observer() {
-    return {.on_update =
-                [this](telemetry::StageUpdate update) {
-                  std::lock_guard lock(mutex_);
-                  Observed& observed = updates_[update.update];
-                  observed.workers[{update.replica, update.stage}] = std::move(update);
-                },
-            .on_evaluation =
-                [this](telemetry::Evaluation evaluation) {
-                  std::lock_guard lock(mutex_);
-                  updates_[evaluation.update].evaluation = evaluation.loss;
-                }};
-  }
-  const Observed& at(std::int64_t update) const { return updates_.at(update); }
-  std::size_t size() const { return updates_.size(); }
-
- private:
-  std::mutex mutex_;
-  std::map<std::int64_t, Observed> updates_;
-};
+  return reports;
+}
 
 using WeightsByName = std::map<std::string, at::Tensor>;
 // Flat, of a worker by its number.
@@ -102,16 +85,14 @@ bool same(double seen, double expected, double within) {
 }
 
 // Returns the first difference in words, else an empty string, as the two below do.
-std::string compare_update(const runtime::Setup& setup, const Observed& seen,
+std::string compare_update(const runtime::Setup& setup, const CompleteUpdate& seen,
                            const runtime::OracleUpdate& expected, double within) {
-  const std::optional<double> loss = seen.loss();
-  if (!loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
-  if (!same(*loss, expected.loss, within)) {
+  if (!same(seen.loss, expected.loss, within)) {
     return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update,
-                       *loss, expected.loss);
+                       seen.loss, expected.loss);
   }
   std::size_t layer = 0;  // counted on from replica to replica
-  for (const auto& [worker, update] : seen.workers) {
+  for (const telemetry::StageUpdate& update : seen.stages) {
     const std::string who = schedule::worker_name(setup.spec.shape.replicas, update.replica, update.stage);
     if (!same(update.gradient_norm, expected.gradient_norm, within)) {
       return fmt::format("update {}: gradient norm {:.17g} on {}, {:.17g} in the oracle", expected.update,
@@ -181,7 +162,7 @@ std::string compare_weights(const WorkerWeights& weights, const WeightsByName& e
   return find_difference(weights, setup, compare);
 }
 
-void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const Record& record,
+void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const Reports& reports,
                 const WorkerWeights& final_weights, double within, Verification& result) {
   // On a device as large as the stages': libraries choose their algorithms by that.
   const device::DeviceBinding binding("oracle", setup.devices.front());
@@ -189,16 +170,16 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
   runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, compute);
   for (std::int64_t update = 0; update < setup.spec.updates && result.difference.empty(); ++update) {
     const runtime::OracleUpdate expected = oracle.next_update();
-    const Observed& seen = record.at(update);
+    const auto seen = reports.evaluations.find(update);
     result.skipped += expected.skipped;
     result.final_loss = expected.loss;
-    result.difference = compare_update(setup, seen, expected, within);
-    if (!result.difference.empty() || !seen.evaluation) continue;
+    result.difference = compare_update(setup, reports.updates.at(update), expected, within);
+    if (!result.difference.empty() || seen == reports.evaluations.end()) continue;
     const double validation = oracle.evaluate(*setup.validation);
-    if (!same(*seen.evaluation, validation, within)) {
+    if (!same(seen->second, validation, within)) {
       result.difference =
           fmt::format("update {}: validation loss {:.17g} in the pipeline, {:.17g} in the oracle", update,
-                      *seen.evaluation, validation);
+                      seen->second, validation);
     }
   }
   if (!result.difference.empty()) return;
@@ -288,10 +269,10 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
   schedule::Spec rule = setup.spec;
   rule.shape = rule_of(setup.spec.shape, options);
 
-  Record record;
+  Collector collector(setup.spec.shape.workers());
   runtime::Pipeline pipeline(
       setup, {.checksums = true, .simulate_peers = options.simulate_peers, .processes = options.processes},
-      record.observer());
+      collector.observer());
   pipeline.run();
 
   const PipelineShape& shape = setup.spec.shape;
@@ -314,10 +295,11 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
     return pipeline.is_here(stage, replica) ? pipeline.stage(stage, replica).newest_weights()
                                             : elsewhere->weights(stage, replica);
   };
+  const Reports reports = take_reports(collector);
   std::exception_ptr failure;
   std::thread([&] {
     try {
-      run_oracle(setup, rule, record, final_weights, options.within, result);
+      run_oracle(setup, rule, reports, final_weights, options.within, result);
     } catch (...) {
       failure = std::current_exception();
     }
