@@ -1,24 +1,20 @@
-"""Whole runs of `twobw train` with BERT against a loop around transformers, from the same weights and the same masked
-batches, made up and of token files, whose microbatches have different numbers of targets; with the next sentence too.
-The loop computes in double."""
+"""Runs of `twobw train` with BERT against a loop around transformers in double, from the same weights and batches:
+synthetic and of token files, whose microbatches have different numbers of targets, also with next sentences."""
 import math
 import random
 import unittest
 
 import torch
 from safetensors.torch import load_file
-from transformers import BertForMaskedLM, BertForPreTraining
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
-import bert_test
-from support import TINY, TestCase, reference, relative_error, twobw, words
+from support import TINY, Run, TestCase, reference, relative_error, twobw, words
 
 LOSS_TOLERANCE = 1e-5  # of each update's loss and gradient norm, relative
 WEIGHT_TOLERANCE = 1e-4  # of each final tensor, ||ours - theirs|| / ||theirs||
 
 SETTINGS = {
     **TINY,
-    "model.family": "bert",
-    "model.norm_eps": 1e-12,
     "pipeline.microbatches": 3,
     "pipeline.stages": 2,
     "optimizer.clip": 1.0,
@@ -40,23 +36,23 @@ class BertTrainingTest(TestCase):
         super().setUp()
         torch.set_num_threads(1)
 
-    def their_model(self, settings, names):
+    def their_model(self, settings):
+        """A random model, saved in `source`."""
+        torch.manual_seed(3)
         kind = BertForPreTraining if "model.next_sentence" in settings else BertForMaskedLM
-        # A token of padding would be left out of the embedding's gradient; here every token is one of the text's.
-        model = kind(bert_test.theirs(settings, pad_token_id=None)).double()
-        parameters = dict(model.named_parameters())
-        with torch.no_grad():
-            for name, weight in load_file(self.folder / "initial").items():
-                parts = weight.split([parameters[each].shape[0] for each in names[name]])
-                for each, part in zip(names[name], parts):
-                    parameters[each].copy_(part)
-        return model
+        # With a padding token the embedding's gradient would omit it; here every token is one of the text's.
+        model = kind(BertConfig(
+            vocab_size=settings["model.vocab"], hidden_size=32, intermediate_size=128, num_hidden_layers=2,
+            num_attention_heads=4, max_position_embeddings=settings["model.context"], hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0, pad_token_id=None, attn_implementation="eager"))
+        model.save_pretrained(self.folder / "source")
+        return model.double()
 
     def test_masked_lm_under_flush(self):
         self.follow(SETTINGS)
 
     def token_files(self, *options):
-        """Settings for token files of a made-up text."""
+        """Settings for token files of a random text."""
         tokens, special = self.folder / "tokens", ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
         chance, text = random.Random(3), self.folder / "text.txt"
         vocabulary = "a pipeline keeps two versions of its weights and no stage waits for others".split()
@@ -88,14 +84,15 @@ class BertTrainingTest(TestCase):
         self.assertFalse((seen[~asked] == mask).any())
 
     def follow(self, settings):
-        """Compares a run with the loop, and gives its batches."""
+        """Compares a run with the loop; returns its batches."""
         m, updates = settings["pipeline.microbatches"], settings["train.updates"]
-        reference("initial", self.folder / "initial", *words(settings))
+        model = self.their_model(settings)
+        parameters = dict(model.named_parameters())
+        of_folder = ("model.layers", "model.width", "model.heads", "model.vocab", "model.context")
+        settings = {key: value for key, value in settings.items() if key not in of_folder}
+        settings["model.from"] = self.folder / "source"
         reference("batches", m * updates, self.folder / "batches", *words(settings))
         batches = {name: tensor.long() for name, tensor in load_file(self.folder / "batches").items()}
-        names = {name: bert_test.their_names(name, "cls.predictions") for name in load_file(self.folder / "initial")}
-        model = self.their_model(settings, names)
-        parameters = dict(model.named_parameters())
         optimizer = torch.optim.AdamW(
             [{"params": [p for p in parameters.values() if p.dim() == 2], "weight_decay": 0.2},
              {"params": [p for p in parameters.values() if p.dim() != 2], "weight_decay": 0.0}],
@@ -123,22 +120,22 @@ class BertTrainingTest(TestCase):
                 group["lr"] = learning_rate(t)
             optimizer.step()
             optimizer.zero_grad()
-        self.assertTrue(any(len(set(of_update)) > 1 for of_update in counts), "all microbatches weigh alike")
+        self.assertTrue(any(len(set(of_update)) > 1 for of_update in counts), "all microbatches have the same weight")
         self.assertGreater(abs(losses[-1] / losses[0] - 1), 100 * LOSS_TOLERANCE, "nothing was learnt")
 
-        run = self.train(settings)
+        folder = self.folder / "run"
+        process = twobw("train", *words({**settings, "run_dir": folder}))
+        self.assertEqual((process.returncode, process.stderr), (0, ""))
+        run = Run(folder)
         self.assertEqual(len(run.updates), updates)
         for t, line in enumerate(run.updates):
             self.assertLess(abs(line["loss"] / losses[t] - 1), LOSS_TOLERANCE, f"loss of update {t}")
             self.assertLess(abs(line["grad_norm"] / norms[t] - 1), LOSS_TOLERANCE, f"norm of update {t}")
-        weights = run.weights()
-        self.assertEqual(set(weights), set(names))
+        weights = load_file(folder / "model/model.safetensors")
+        self.assertEqual(set(weights), set(parameters))
         for name, ours in weights.items():
-            parts = ours.split([parameters[each].shape[0] for each in names[name]])
-            for each, part in zip(names[name], parts):
-                if each.endswith("key.bias"):
-                    continue  # its gradient is nothing but rounding: it shifts all scores of a query alike
-                self.assertLess(relative_error(part, parameters[each].detach()), WEIGHT_TOLERANCE, each)
+            if not name.endswith("key.bias"):  # its gradient is rounding alone: it shifts all scores of a query equally
+                self.assertLess(relative_error(ours, parameters[name].detach()), WEIGHT_TOLERANCE, name)
         return batches
 
 

@@ -1,15 +1,15 @@
-"""What the tests of folders in Hugging Face's layout share."""
+"""Helpers for tests of folders in Hugging Face's layout."""
 import torch
 from safetensors.torch import load_file
 
 from support import TINY, TestCase, twobw
 
-# What of TINY does not describe the model.
+# TINY without the keys of the model.
 TRAINING = {key: value for key, value in TINY.items() if not key.startswith("model.")}
 
 
 def make_biases_matter(model):
-    """Biases begin at 0 and gains at 1, where a mistake would not show."""
+    """Biases begin at 0 and gains at 1, which would hide errors."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape))

@@ -1,4 +1,4 @@
-"""What the tests share: run the programs, read what a run leaves behind, compare tensors.
+"""Shared by the tests: run the programs, read run directories, compare tensors.
 
 The programs are found through TWOBW_BINARY and TWOBW_REFERENCE; without them, in build/.
 """
@@ -53,13 +53,13 @@ def words(settings):
 
 
 def twobw(*arguments, **options):
-    """Runs the program to its end; what it printed is text."""
+    """Runs the program to its end; its output is text."""
     command = [program("TWOBW_BINARY", "twobw"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, **options)
 
 
 def reference(*arguments):
-    """Runs the test-only program, whose last file argument is what it writes."""
+    """Runs the test-only program, which writes its last file argument."""
     command = [program("TWOBW_REFERENCE", "tests/twobw_reference"), *map(str, arguments)]
     subprocess.run(command, check=True, timeout=120)
 
@@ -116,7 +116,7 @@ class TestCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def assert_near(self, ours, expected, tolerance):
-        """The same tensors by name, none of them zero, each within the relative error."""
+        """The same tensors by name, all nonzero, each within the relative error."""
         self.assertEqual(set(ours), set(expected))
         for name, tensor in expected.items():
             with self.subTest(tensor=name):
@@ -131,26 +131,3 @@ class TestCase(unittest.TestCase):
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertEqual(process.stderr, "")
         return Run(folder, process)
-
-
-def packed(rows):
-    """Sequences of documents of these lengths: the position of every token, and what makes a model of transformers
-    compute each document by itself."""
-    import torch
-
-    positions = torch.stack([torch.cat([torch.arange(length) for length in row]) for row in rows])
-    seen = torch.stack([torch.block_diag(*(torch.ones(length, length) for length in row)) for row in rows]).tril()
-    mask = torch.zeros(seen.shape, dtype=torch.double).masked_fill(seen == 0, torch.finfo(torch.double).min)
-    return positions, {"attention_mask": mask.unsqueeze(1), "position_ids": positions}
-
-
-def random_weights(initial):
-    """As large as in a trained model; no gain is 1 and no bias 0."""
-    import torch  # slow to load, and most tests do without
-
-    generator = torch.Generator().manual_seed(7)
-    weights = {}
-    for name, tensor in initial.items():
-        noise = torch.randn(tensor.shape, generator=generator)
-        weights[name] = 1 + 0.3 * noise if name.endswith("norm.weight") else 0.15 * noise
-    return weights

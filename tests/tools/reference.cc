@@ -1,11 +1,11 @@
-// For the Python tests: what twobw starts from and computes, tensor by tensor, as safetensors files.
+// For the Python tests: initial weights, batches and gradients of twobw as safetensors files.
 //
 //   reference initial OUT ...                   W(0) by the parameters' names
-//   reference batches N OUT ...                 tokens.K and what else the model takes, K = 0..N-1
+//   reference batches N OUT ...                 tokens.K and the model's other inputs, K = 0..N-1
 //   reference sequences N OUT ...               the first N sequences of data.validation, by their fields
-//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for what INPUT has of a batch:
+//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for the fields of a batch in INPUT:
 //                                               tokens, token_types, positions, lengths, targets, labels,
-//                                               values
+//                                               values. If WEIGHTS is a model's folder, NAME is its name there
 //   reference weights MODEL OUT ...             a model folder as one file with our names
 //
 // where ... is [CONFIG.yaml] [key=value ...], as for twobw.
@@ -35,6 +35,7 @@
 #include "engine/models/model.h"
 #include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"
+#include "planning/architecture/huggingface/model_config.h"
 
 namespace twobw {
 namespace {
@@ -44,7 +45,7 @@ using Words = std::span<const std::string>;
 using Named = std::vector<checkpoint::NamedTensor>;
 using ByName = std::map<std::string, Tensor>;
 
-// What follows a command's own arguments: [CONFIG] [key=value ...].
+// The configuration after a command's own arguments: [CONFIG] [key=value ...].
 Config configuration(Words words) {
   std::string file;
   std::vector<std::string> overrides;
@@ -55,7 +56,7 @@ Config configuration(Words words) {
       file = word;
     }
   }
-  return load_config(file, overrides);
+  return architecture::huggingface::load_run_config(file, overrides);
 }
 
 const Tensor& find(const ByName& tensors, const std::string& name) {
@@ -143,20 +144,29 @@ Tensor run_layers(const models::Model& model, const std::vector<std::vector<Tens
   return x.front();
 }
 
-Named gradients_of(const models::Model& model, const std::vector<std::vector<Tensor>>& leaves) {
-  Named out;
+// By our names, or by those of a model's folder, which may split and transpose our tensors.
+Named gradients_of(const models::Model& model, const std::vector<std::vector<Tensor>>& leaves,
+                   const ModelConfig& config, bool in_folder) {
+  std::vector<std::pair<architecture::Parameter, Tensor>> gradients;
   std::map<std::string, std::size_t> index;
   for (int layer = 0; layer < model.size(); ++layer) {
     const auto specs = model.layers[layer].parameters;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const Tensor gradient = leaves[layer][i].grad();
       if (!specs[i].tied_to.empty()) {
-        out[index.at(specs[i].tied_to)].tensor.add_(gradient);
+        gradients[index.at(specs[i].tied_to)].second.add_(gradient);
         continue;
       }
-      index[specs[i].name] = out.size();
-      out.push_back({"grad." + specs[i].name, gradient});
+      index[specs[i].name] = gradients.size();
+      gradients.emplace_back(specs[i], gradient);
     }
+  }
+  Named out;
+  for (const auto& [parameter, gradient] : gradients) {
+    if (!in_folder) out.push_back({"grad." + parameter.name, gradient});
+    if (!in_folder) continue;
+    for (const auto& [name, stored] : checkpoint::to_stored(config, parameter, gradient))
+      out.push_back({"grad." + name, stored.contiguous()});
   }
   return out;
 }
@@ -225,7 +235,7 @@ void gradients(Words words) {
   const Tensor loss = run_layers(model, leaves, pass);
   torch::autograd::backward({loss}, {});
 
-  Named out = gradients_of(model, leaves);
+  Named out = gradients_of(model, leaves, config, std::filesystem::is_directory(words[0]));
   out.push_back({"logits", logits.to(at::kFloat)});
   out.push_back({"loss", loss});
   checkpoint::save_safetensors(words[2], out);
