@@ -31,7 +31,7 @@ def contenders(job, stages):
         yield "ddp", lambda: torch_ddp.train(job)
     for schedule in torch_pipelining.SCHEDULES:
         count = len(torch_pipelining.rank_of_stage(schedule, stages))
-        cuts = [1 + index for index in range(count - 1)]  # the last stage gets what is left: uneven on purpose
+        cuts = [1 + index for index in range(count - 1)]  # the last stage gets the rest: uneven on purpose
         yield schedule, lambda schedule=schedule, cuts=cuts: torch_pipelining.train(job, schedule, cuts)
 
 
@@ -46,7 +46,7 @@ def check_schedules(job, stages, say):
     for name, train in contenders(job, stages):
         try:
             loss, norm = worst(train(), reference)
-        except ValueError as refusal:  # by the schedule's constructor, on every rank alike
+        except ValueError as refusal:  # by the schedule's constructor, on every rank
             say(f"  {name:12} refuses: {' '.join(str(refusal).split())}")
             continue
         fine = loss < TOLERANCE and norm < TOLERANCE

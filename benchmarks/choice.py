@@ -38,7 +38,7 @@ def command(options, verb, *more):
 
 
 def planned(options, folder):
-    """What `plan: auto` took, by what profile, and what it said while it chose."""
+    """The plan that `plan: auto` took, its profile, and its output."""
     process = subprocess.Popen(command(options, "train", "plan=auto", "pipeline.microbatch=1",
                                        f"pipeline.microbatches={options.batch}", f"train.updates={options.length}",
                                        f"run_dir={folder}/planned"), text=True, stdout=subprocess.PIPE)
@@ -59,7 +59,7 @@ def planned(options, folder):
 
 
 def combinations(options):
-    """{name: what `twobw plan` is told of it}"""
+    """{name: options of `twobw plan` for it}"""
     table = {}
     for replicas in range(options.cores, 0, -1):
         if options.cores % replicas or options.batch % replicas:
@@ -74,7 +74,7 @@ def combinations(options):
 
 
 def configuration(options, told, profile, file):
-    """Of a combination; what it was not told `twobw plan` chooses, by the profile."""
+    """The plan of a combination; `twobw plan` chooses all other values, by the profile."""
     words = [*command(options, "plan"), "--profile", profile, "--schedule", "2bw", "--batch", options.batch, "--write", file,
              *(word for key, value in told.items() for word in (f"--{key}", value))]
     done = subprocess.run([*map(str, words)], capture_output=True, text=True)
@@ -108,7 +108,7 @@ class Contender:
         return self._metrics.read_bytes().count(b"\n") if self._metrics.exists() else 0
 
     def turn(self, seconds):
-        """Lets it go on for so long, and to the end of an update then; how long that was."""
+        """Lets it run this long, then to the end of an update; returns the time it took."""
         begin = time.monotonic()
         self._process.send_signal(signal.SIGCONT)
         time.sleep(seconds)

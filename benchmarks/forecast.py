@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--schedules", default="2bw,flush,gpipe")
     parser.add_argument("--microbatches", type=int, default=0, help="default: twice the stages")
     parser.add_argument("--extra", type=int, default=0, help="extra microbatches in flight for every boundary, under 2bw "
-                        "and flush: they absorb what the times vary by on a busy machine")
+                        "and flush: they absorb variations of the times on a busy machine")
     parser.add_argument("--updates", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()

@@ -69,7 +69,7 @@ class Link:
 
 
 class Plans:
-    """What the planner would do for a link, from times of layers that are measured once a round."""
+    """The planner's choice for a link, from layer times that are measured once a round."""
 
     def __init__(self, options, job, folder):
         self._options, self._job, self._folder, self._plans = options, job, folder, {}

@@ -41,7 +41,7 @@ class Failed(Exception):
 
 
 def run(command, timeout, cpus=None):
-    """Runs a command in a process group of its own and returns its output; whatever it started ends with it."""
+    """Runs a command in a process group of its own and returns its output; ends all its processes."""
     pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
@@ -214,7 +214,7 @@ def rates(results):
 
 
 def median_ratio(over, under, factor=1.0):
-    """Median over rounds of the ratio within a round, where both have a figure; None where there is none."""
+    """Median over rounds of the ratio within a round, where both have a figure; else None."""
     ratios = [a / (factor * b) for a, b in zip(over, under) if a is not None and b is not None]
     return statistics.median(ratios) if ratios else None
 

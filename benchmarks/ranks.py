@@ -19,7 +19,7 @@ HOSTS = "BENCHMARK_HOSTS"  # a list of commands in JSON: what runs a rank on its
 
 
 def environment(threads):
-    """What a contender of `threads` compute threads runs under; the benchmark is of the CPU."""
+    """The environment of a contender with `threads` compute threads, without GPUs."""
     return {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "",
             "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo")}
 

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from processes import (  # noqa: E402
     GRACE, Job, fill_disk, free_port, has_updates, listening, mount_disk, rank_environment)
 from resume_test import exact_lines  # noqa: E402
-from strangers_test import scan  # noqa: E402
+from unauthenticated_peers_test import scan  # noqa: E402
 from support import TINY, Run, program, words  # noqa: E402
 
 WORKERS = 4

@@ -221,7 +221,7 @@ def print_table(options, model, results, failures):
 
 
 def print_memory(results):
-    """What the stages' tensors were for, at their peaks."""
+    """Purposes of the stages' tensors, at their peaks."""
     runs = {label: rounds[-1]["memory"] for label, rounds in results.items() if rounds and "memory" in rounds[-1]}
     if not runs:
         return
@@ -239,7 +239,7 @@ def parse():
     def slices(word):  # "4" or "4/8": how many are used, of how many there are
         used, _, made = word.partition("/")
         if not used.isdigit() or not (made or used).isdigit() or not 2 <= int(used) <= int(made or used):
-            parser.error(f"--stages {word}: not a number of slices, 2 or more, or such a number of so many, as 4/8")
+            parser.error(f"--stages {word}: expected a number of slices from 2, or a part of them such as 4/8")
         return int(used), int(made or used)
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -290,7 +290,7 @@ def main():
         sys.stdout.flush()
     print("\nMedians over the rounds. MFU: (6 N + 12 layers width context) FLOP a token, over the peak of "
           f"{options.peak / 1e12:g} TFLOP/s;\nN without the positions. GiB: peak of tensors, all stages together. "
-          "busy: the share of the time in which the\nslices compute. of alone: of what the slices would reach if "
+          "busy: the share of the time in which the\nslices compute. of alone: share of the rate that the slices would reach if "
           "each were always busy and as fast as when it works\nalone, as they do under the sequential schedule. loss: "
           "of the last update; torch and twobw draw different tokens,\nand 2bw's gradients are of weights one update "
           "older than the others'.")

@@ -1,6 +1,6 @@
 // Times every kernel of the project on this GPU, against a plain copy of as many bytes: all of them should
 // be bound by memory. Sizes are those of GPT-2 (124M) with 64 sequences of 1024 tokens, in slices of the
-// batch where that is what a stage sees, and of Llama 3.2 1B and Llama 3 8B with 4 sequences of 4096.
+// batch that a stage sees, and of Llama 3.2 1B and Llama 3 8B with 4 sequences of 4096.
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -86,7 +86,7 @@ class Table {
     check(cudaFree(from));
     check(cudaFree(to));
   }
-  // `bytes` are those that must be read and written.
+  // `bytes`: to be read and written at least.
   void row(const char* name, double bytes, const std::function<void()>& call) {
     const double time = seconds(stream_, call);
     fmt::print("{:<34} {:>9.1f} {:>9.0f} {:>7.0f}%\n", name, time * 1e6, bytes / time * 1e-9,

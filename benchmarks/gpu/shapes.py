@@ -8,20 +8,20 @@ class Shape:
     layers: int
     width: int
     heads: int
-    microbatch: int  # sequences that fit beside what they need, in eager mode too
+    microbatch: int  # sequences that fit with their activations, also in eager mode
     vocab: int = 50304  # GPT-2's 50257, padded to a multiple of 128
     context: int = 1024
     family: str = "gpt"
 
     @property
     def parameters(self):
-        """Those that multiply: all but the positions'. The head is the token embedding's transpose."""
+        """Parameters of matrix products: all but the positions. The head is the token embedding's transpose."""
         block = 12 * self.width**2 + 13 * self.width
         return self.layers * block + 2 * self.width + self.vocab * self.width
 
     @property
     def flops_per_token(self):
-        """Of forward and backward, without what is recomputed; attention is counted in full, masked or not."""
+        """Forward and backward, without recomputation; attention counts in full, masked or not."""
         return 6 * self.parameters + 12 * self.layers * self.width * self.context
 
     @property

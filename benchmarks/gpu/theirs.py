@@ -25,7 +25,7 @@ def llama(shape):
 
 
 class MaskedLoss(nn.Module):
-    """Of one token in seven; the others' targets are to be ignored."""
+    """Targets of one token in seven; the others are ignored."""
 
     def __init__(self, model):
         super().__init__()

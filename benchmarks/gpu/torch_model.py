@@ -60,7 +60,7 @@ class Trainer:
         self.synchronize()
 
     def measure(self, steps):
-        """The figures of one round of so many steps."""
+        """The figures of one round of steps."""
         if self.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
         self.synchronize()

@@ -83,7 +83,7 @@ double size_behind_flush(const Row& row) {
   return row.batch / (row.replicas * m);
 }
 
-// The same GPUs as two long pipelines without overlap.
+// Models the same GPUs as two long pipelines without overlap.
 double as_two_pipelines(Row row, const Fitted& fitted) {
   row.replicas = 2;
   row.stages = row.nodes * kDevicesPerNode / row.replicas;
@@ -91,7 +91,7 @@ double as_two_pipelines(Row row, const Fitted& fitted) {
   return outcome ? outcome->sequences_per_s : 0;
 }
 
-// What is behind a ratio that is off, as far as it can be told.
+// The known reasons for a ratio that is off.
 std::string lacking(System system, const Row& row, const Fitted& fitted) {
   switch (system) {
     case System::GPipe:
@@ -99,7 +99,7 @@ std::string lacking(System system, const Row& row, const Fitted& fitted) {
              "takes eight";
     case System::Interlayer:
       return fmt::format(
-          "published, {} replicas reach {:.1f} times the rate of one, whatever the batch. Two replicas of {} "
+          "published, {} replicas reach {:.1f} times the rate of one, at any batch. Two replicas of {} "
           "stages would make {:.1f} by the model, so that may be what was run; a network slow enough to "
           "explain it could not carry the published 2BW",
           row.replicas, row.sequences_per_s[0] / rows()[0].sequences_per_s[0],
@@ -229,9 +229,9 @@ void print_all() {
       "it; GPipe flushes after eight microbatches, as the rows of 8 GPUs say: there its rate does not depend "
       "on\n"
       "the batch.\n"
-      "Two numbers are fitted, to the rows of 8 GPUs, all systems alike: {:.0f}% of the V100's peak rate for "
+      "Two numbers are fitted, to the rows of 8 GPUs, for all systems: {:.0f}% of the V100's peak rate for "
       "large\n"
-      "products, and {:.0f} us besides for a fifth of a block, forward; twice that backward.\n"
+      "products, and {:.0f} us more for a fifth of a block, forward; twice that backward.\n"
       "The rows of 64 GPUs are predictions of those numbers, but not of the model's form: that overhead is "
       "fitted\n"
       "and not the links' rate, where replicas are placed, that a sum across nodes is one ring, and what of "

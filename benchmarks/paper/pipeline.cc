@@ -143,7 +143,7 @@ std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted&
 
 // GPipe always recomputes. The published one gains nothing from a larger batch, on 8 GPUs either: it must
 // work through a batch in pieces of equal size, with a flush after each. At the published distance from 2BW
-// on 8 GPUs, m / (m + d-1) x 3/4 = 18/44, they have about 8 microbatches, so that is what is modelled.
+// on 8 GPUs, m / (m + d-1) x 3/4 = 18/44, they have about 8 microbatches, as modelled here.
 std::optional<Outcome> run_gpipe(const Row& row, const Fitted& fitted) {
   const Problem problem = problem_of(model(row.model), devices_of(row, fitted));
   std::optional<Outcome> best;
@@ -176,7 +176,7 @@ double parameters(const ModelConfig& model) {
   return static_cast<double>(architecture::parameter_count(architecture::model_of(model)));
 }
 
-// Every stage takes as many blocks as its memory holds; what the others hold makes no difference to it.
+// Every stage takes as many blocks as its memory holds; the memory of the others does not matter.
 int most_blocks(ModelConfig model, int stages, int b) {
   const Row row = {.batch = b * std::max(1, stages - 1), .stages = stages, .replicas = 1};
   const planner::Cluster devices =

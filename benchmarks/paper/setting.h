@@ -35,13 +35,13 @@ struct Network {
   double sums = 1, transfers = 1;
 };
 
-// What the published figures of 64 GPUs ask for by themselves (README.md). Not used in predictions of them.
+// Fitted to the published figures of 64 GPUs (README.md). Not used to predict them.
 inline constexpr Network kPublishedNetwork = {.sums = 0.73, .transfers = 0.43};
 
 // The first two are fitted, and only to the rows of eight GPUs.
 struct Fitted {
   double efficiency = 0.5;  // of the V100's peak rate, reached by large matrix products
-  double overhead = 0;  // seconds a layer (a fifth of a block) costs besides, forward; twice that backward
+  double overhead = 0;  // seconds a layer (a fifth of a block) costs in addition, forward; twice that backward
   Network network = {};
 };
 
@@ -49,7 +49,7 @@ struct Published {
   int stages;
   double billions;  // of parameters
 };
-// The largest model that trains on so many V100, one stage each.
+// The largest model that trains on this many V100, one stage each.
 std::span<const Published> largest_models();
 
 ModelConfig model(std::string_view name);

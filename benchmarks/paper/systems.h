@@ -24,7 +24,7 @@ std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted);
 // Recomputing, with a flush after every eight microbatches.
 std::optional<Outcome> run_gpipe(const Row& row, const Fitted& fitted);
 
-// Blocks of this width that a 2BW pipeline of so many V100 can train, recomputing, b sequences a
+// Blocks of this width that a 2BW pipeline of this many V100 can train, recomputing, b sequences a
 // microbatch; 0: not one a stage.
 int most_blocks(ModelConfig model, int stages, int b);
 double parameters(const ModelConfig& model);

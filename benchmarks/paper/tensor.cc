@@ -1,6 +1,6 @@
 // Tensor parallelism as Megatron does it: t devices share every block. Each product of a pair is cut by
 // columns, then by rows, so that a pair needs one sum over the devices in the forward, and one in the
-// backward; what lies between pairs (norms, dropout, residual sums) every device does in full. Blocks are
+// backward; every device computes the rest (norms, dropout, residual sums) in full. Blocks are
 // recomputed, as Megatron-LM's examples do it, and with them their forward's sums.
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ double whole_streams(const std::string& kind) {
   return kind == "embedding" ? 9 : 2;  // else a norm
 }
 
-// The part of a layer that one of so many devices has; `outputs`: bytes of the hidden states of one sequence.
+// The part of a layer on one of several devices; `outputs`: bytes of the hidden states of one sequence.
 Layer part_of(const Layer& layer, int ways, double outputs) {
   const auto elements = static_cast<std::int64_t>(architecture::parameter_count(layer) / ways);
   Layer part{.kind = layer.kind, .parameters = {{.name = layer.kind, .shape = {elements}}}};
@@ -96,7 +96,7 @@ std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted) {
       working = std::max(working, layer.working);
     }
     const double sum = share.sums * sum_seconds(b * share.outputs, row.stages, cluster);
-    // Of every block its input is kept, and what one block has in between.
+    // Keeps the input of every block, and the activations of one block.
     const double kept = model.layers * b * share.outputs + 4 * largest;
     if (state + kept + working > 0.9 * device.memory) continue;
     const double compute = 2 * forward + backward + 3 * sum;

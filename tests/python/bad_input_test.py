@@ -1,4 +1,4 @@
-"""Whatever is wrong with the input: one sentence on stderr, exit code 2, at once, and nothing is left behind."""
+"""Wrong input of every kind: one sentence on stderr, exit code 2, at once, and no files left."""
 import json
 import resource
 import unittest
@@ -18,7 +18,7 @@ class BadInputTest(TestCase):
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
 
     def refused(self, *arguments, naming=()):
-        """Runs the program in the test's folder; `naming` is what the sentence must hold."""
+        """Runs the program in the test's folder; the sentence must contain all of `naming`."""
         before = self.tree()
         begin = spent_by_children()
         process = twobw(*arguments, cwd=self.folder)
@@ -48,29 +48,17 @@ class BadInputTest(TestCase):
                 (two_bw, "pipeline.microbatches", "m = 5", "d = 4", "e = 2", "with prediction", "d+e = 6",
                  "with pipeline.predict: false d-1+e = 5"),
                 ({**two_bw, "pipeline.predict": "false", "pipeline.microbatches": 4}, "m = 4", "d-1+e = 5"),
-                ({"pipeline.schedule": "3bw"}, "pipeline.schedule", "3bw", "2bw", "flush", "stash"),
                 ({"pipeline.stages": 99}, "pipeline.stages is 99", "layers", "no layer", "at most"),
-                ({"pipeline.stages": 0}, "pipeline.stages", "at least 1"),
-                ({"pipeline.replicas": 10**4}, "pipeline.replicas", "at most", "1024"),
                 ({**two, "pipeline.split": "[50,50]"}, "pipeline.split", "covers 100", "must cover"),
-                ({**two, "pipeline.split": "[2,2,2]"}, "pipeline.split", "stages is 2"),
-                ({"model.layers": 2 * 10**9}, "model.layers is 2000000000", "at most"),
                 ({"model.layers": "two"}, "model.layers", "'two'", "whole number"),
                 ({"model.layres": 2}, "model.layres", "model.layers"),
-                ({"model.family": "gtp"}, "model.family", "gtp", "gpt"),
-                ({"model.heads": 5}, "model.heads", "32"),
                 ({**llama, "model.dropout": 0.1}, "model.dropout is 0.1", "llama"),
-                ({**llama, "model.head_size": 7}, "size 7", "model.head_size", "even"),
                 ({**bert, "model.head": "causal_lm"}, "model.head is causal_lm", "masked_lm"),
-                ({**bert, "model.kv_heads": 2}, "model.kv_heads is 2", "model.family is bert"),
                 ({**bert, "data.train": "text.txt"}, "model.vocab is 64", "masked_lm", "257"),
-                ({"model.token_types": 3}, "model.token_types is 3", "model.family is gpt"),
-                ({"model.head": "masked_lm"}, "model.head is masked_lm", "gpt", "causal_lm"),
                 ({**bert, "model.reset_documents": "true"}, "model.reset_documents", "bert"),
                 ({"model.reset_documents": "true", "data.train": "text", "model.vocab": 256}, "data.train",
                  "text without documents", "prepare"),
                 ({"data.train": "text"}, "model.vocab is 64", "data.train", "token 200", "201"),
-                ({"data.validation": "text"}, "model.vocab is 64", "data.validation", "token 200", "201"),
                 ({"data.train": "nowhere.txt"}, "data.train", "nowhere.txt", "No such file"),
                 ({"data.train": "texts"}, "data.train", "texts", "not a regular file"),
                 ({"data.train": "short"}, "data.train", "16 bytes", "17"),
@@ -82,7 +70,6 @@ class BadInputTest(TestCase):
                 self.settings_refused(changes, naming)
 
     def test_other_commands_refuse_alike(self):
-        self.settings_refused({"pipeline.replicas": 10**4}, ["pipeline.replicas", "at most"], "verify")
         for command in ("verify", "plan"):
             self.settings_refused({"model.layres": 2}, ["model.layers"], command)
             self.settings_refused({"model.family": "llama", "model.dropout": 0.1}, ["model.dropout is 0.1"], command)
@@ -91,7 +78,7 @@ class BadInputTest(TestCase):
             for option in ("--stages", "--updates"):
                 self.refused(command, "flush", option, 2 * 10**9, naming=["2000000000", "at most"])
 
-    def test_a_schedule_to_compare_with_that_cannot_run(self):
+    def test_a_schedule_beside_that_cannot_run(self):
         settings = words({**TINY, "run_dir": "run", "pipeline.stages": 3, "pipeline.schedule": "flush",
                           "pipeline.microbatches": 1})
         self.refused("train", *settings, "--beside", "1f1b", naming=["'1f1b'", "sequential, gpipe, flush, 2bw, stash"])
@@ -148,9 +135,7 @@ class BadInputTest(TestCase):
 
     def test_profile_of_another_model_or_version(self):
         self.plan_refused("model.width=64", "--profile", self.profile(), naming=["model.width was 32", "has 64"])
-        for version in (1, 6):
-            self.plan_refused("--profile", self.profile(version=version),
-                              naming=["p.json", f"version {version}", "version 7"])
+        self.plan_refused("--profile", self.profile(version=6), naming=["p.json", "version 6", "version 7"])
         self.plan_refused("--profile", self.profile(optimizer="sgd"), naming=["optimizer.name was sgd"])
 
     def test_profile_that_is_none(self):

@@ -45,7 +45,7 @@ def make_end(namespace, device):
 
 
 def read_frame(descriptor):
-    """None: there is none."""
+    """None without one."""
     try:
         return os.read(descriptor, LARGEST_FRAME)
     except OSError:  # nothing there, or the device is down
@@ -67,7 +67,7 @@ class Cables:
             near, far = make_end(host, "eth0"), make_end(switch, f"port{number}")
             self._far |= {near: far, far: near}
             self._delayed.add(near)
-        self._waiting = collections.deque()  # (when it arrives, end, frame); what is sent later arrives later
+        self._waiting = collections.deque()  # (when it arrives, end, frame); in the order of sending
         self._delay, self._loss = 0.0, 0.0
         self._chance = random.Random(0)
 

@@ -10,7 +10,7 @@ CONTEXT = 24
 
 
 def vocabulary():
-    """WordPiece of the letters, by themselves and going on with a word, and of some words."""
+    """WordPiece of the letters, alone and inside a word, and of some words."""
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,:;()`'-_/"
     prose = (ROOT / "README.md").read_text().lower().split()
     common = sorted({word for word in prose if word.isalpha() and len(word) > 2 and prose.count(word) > 3})

@@ -1,6 +1,5 @@
 """`twobw compare` from outside: two schedules, several seeds, one answer."""
 import json
-import re
 import unittest
 
 from support import TINY, Run, TestCase, twobw, words
@@ -36,7 +35,7 @@ class CompareTest(TestCase):
             self.assertEqual(numbers["tokens_per_s"], run.summary["tokens_per_s"])
             self.assertEqual(numbers["seconds"], run.summary["seconds"])
             self.assertEqual(run.summary["schedule"], numbers["schedule"])
-        # The same start and the same first batch, on each schedule.
+        # Both schedules begin with the same weights and the same batch.
         first = [Run(folder / name).losses[0] for name in names]
         self.assertEqual((first[0], first[2]), (first[1], first[3]))
         self.assertNotEqual(first[0], first[2])
@@ -52,14 +51,6 @@ class CompareTest(TestCase):
         self.assertRegex(output, rf"(?m)^to {target:.4f} +updates +tokens +seconds$")
         self.assertRegex(output, r"(?m)^what to take: (2bw|flush), .* two standard errors \(\d\.\d{4}\)\.$")
 
-    def test_a_target_of_ones_own(self):
-        output = self.compare("--updates", 8, "--seeds", 1, "--target", 0.5)
-        self.assertRegex(output, r"(?m)^to 0.5000 .*\nflush +not reached\n2bw +not reached$")
-        self.assertIn("one seed does not say whether that is chance", output)
-        again = self.compare("--updates", 4, "--seeds", 1, "--target", 9)
-        self.assertIn(f"what was in {self.folder}/run is now in {self.folder}/run.1", again)
-        self.assertRegex(again, r"(?m)^flush +<= 1 +<= 128 +<= [\d.]+$")
-
     def test_2bw_as_configured(self):
         changes = {"pipeline.predict": "false", "pipeline.sync_updates": 2}
         output = self.compare("--updates", 6, "--seeds", 1, **changes)
@@ -72,15 +63,9 @@ class CompareTest(TestCase):
         for changes, options, naming in (
             ({"pipeline.stages": 1}, (), "pipeline.stages is 1"),
             ({"pipeline.schedule": "flush"}, (), "pipeline.schedule is flush"),
-            ({"pipeline.schedule": "stash"}, (), "pipeline.schedule is stash"),
             ({"pipeline.sync_updates": 5}, (), "only synchronous updates"),
             ({}, ("--updates", 1), "at least 2 updates"),
-            ({"plan": "auto"}, (), "plan is auto"),
             ({"pipeline.microbatches": 1}, (), "m = 1 is too small for 2bw"),
-            ({"pipeline.stages": 99}, (), "pipeline.stages is 99"),
-            ({"data.train": "nowhere.txt"}, (), "nowhere.txt"),
-            ({}, ("--seeds", 0), "--seeds"),
-            ({}, ("--updates", "few"), "--updates"),
         ):
             with self.subTest(naming):
                 process = twobw("compare", *words({**SETTINGS, "run_dir": "run", **changes}), *options,

@@ -13,8 +13,8 @@ import time
 import unittest
 
 import hosts as namespaces
-from processes import (GRACE, TORCHRUN, ProcessesTest, fill_disk, free_port, has_checkpoint, has_updates, is_saving,
-                       mount_disk, mpirun, rank_environment)
+from processes import (GRACE, ProcessesTest, fill_disk, free_port, has_checkpoint, has_updates, is_saving, mount_disk,
+                       rank_environment)
 from resume_test import exact_lines
 from support import FULL, TINY, Run, program, slow, twobw, words
 
@@ -22,7 +22,7 @@ SILENCE, ARRIVAL = 3, 6
 NO_HOSTS = namespaces.available()
 SCHEDULES = ("2bw", "flush")
 MOMENTS = ("start", "steady", "saving")
-# What a report of a run that was under way says, whoever prints it.
+# The report of a run that had begun, from any rank.
 OPS = "BeginBatch|(Recv|Send)(Activation|Gradient)|Forward|Backward|Reduce(Partial|Gradients)|Step|Predict|Save|Evaluate"
 REPORT = {"the worker, its instruction and since when": rf"(?m)^  stage \d+: .*({OPS}).*batch \d+\)?.*, for [\d.]+ s$",
           "signs of life of peers": r"(?m)^  process \d+: (last heard of [\d.]+ s ago|has left)$"}
@@ -73,7 +73,7 @@ ON_HOSTS = {"unplugged": Unplugged, "stalled": Stalled}
 
 
 class FaultCase(ProcessesTest):
-    """Two ranks; the run would go on for days."""
+    """Two ranks; the run would take days."""
 
     def settings(self, schedule, moment, name="run"):
         return {**TINY, "model.dropout": 0.1, "train.updates": 10**6, "optimizer.decay": "constant",
@@ -118,7 +118,7 @@ class FaultCase(ProcessesTest):
         return settings
 
     def resumes(self, settings):
-        """Goes on for some updates, and is what a run never interrupted is."""
+        """Continues for some updates; the result equals that of an uninterrupted run."""
         folder = settings["run_dir"]
         newest = max(int(path.name[len("update-"):]) for path in (folder / "checkpoints").glob("update-????????"))
         ends = {**settings, "train.updates": newest + 10}
@@ -226,7 +226,7 @@ class StartTest(ProcessesTest):
         self.assertRegex(job.errors(), r"'no\.such\.host\.invalid' is not known.*within 3 s")
 
     def test_a_mistake_that_one_process_finds(self):
-        """By itself it cannot be read; the others are told."""
+        """Only its own process finds the error; the others get the sentence."""
         for mistaken in (0, 1):
             with self.subTest(mistaken=mistaken):
                 settings = [{**self.settings(), "network.join_timeout": 60} for _ in range(2)]
@@ -274,7 +274,7 @@ class StartTest(ProcessesTest):
 
 
 class ReaderTest(ProcessesTest):
-    """Whoever reads what a run prints goes away: the run goes on, and its log has it."""
+    """The reader of the output goes away: the run continues, and its log has the lines."""
 
     def test_several_processes(self):
         settings = {**TINY, "train.updates": 60, "train.eval_every": 1, "pipeline.stages": 2,
@@ -316,7 +316,7 @@ class RunDirectoryTest(ProcessesTest):
 
 
 class FullDiskTest(ProcessesTest):
-    """As in one process: the run goes on, what was saved before is good, and the log says what was not."""
+    """As in one process: the run continues, earlier checkpoints are good, and the log names the missing ones."""
 
     SAVED, NOT_SAVED = "saved a checkpoint after update", "warning: no checkpoint after update"
 
@@ -328,7 +328,7 @@ class FullDiskTest(ProcessesTest):
         return disk
 
     def small_disk(self, name, size):
-        """A run's folder whose checkpoints are on a disk of so many KiB."""
+        """A run's folder with its checkpoints on a disk of this many KiB."""
         small, folder = self.mount(f"small.{name}", f"{size}k"), self.folder / f"run.{name}"
         folder.mkdir()
         (folder / "checkpoints").symlink_to(small)
@@ -347,7 +347,7 @@ class FullDiskTest(ProcessesTest):
         self.assertFalse(list(small.glob("update-*")))
 
     def full_in_the_steady_state(self, schedule):
-        """Somebody else takes what room there is; the run is then told to end, and cannot save."""
+        """Another program fills the disk; then the run is interrupted, and cannot save."""
         folder, small = self.small_disk(f"steady.{schedule}", 4000)
         job = self.start_ranks(2, "train", settings=self.settings(schedule, folder, updates=10**6))
         self.assertTrue(job.wait_for(lambda: has_checkpoint(folder)), job.everything())

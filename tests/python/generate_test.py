@@ -37,7 +37,7 @@ def models(eos):
 
 
 def greedy(model, prompt, tokens):
-    """What transformers goes on with, the token that ends it included."""
+    """The continuation by transformers, with its end token."""
     ids = torch.tensor([prompt])
     with torch.no_grad():
         out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, do_sample=False,
@@ -53,20 +53,19 @@ class GenerateTest(FolderTestCase):
         return [word for prompt in PROMPTS for word in ("--ids", ",".join(map(str, prompt)))]
 
     def test_greedy_is_that_of_transformers(self):
-        for eos in (None, 7):
-            for name, model in models(eos):
-                with self.subTest(model=name, eos=eos):
-                    folder = self.save(model, f"{name} {eos}")
-                    expected = [greedy(model, prompt, 20) for prompt in PROMPTS]
-                    for stages in (1, 3) if eos is None else (2,):
-                        lines = self.generate(folder, "--temperature", 0, "--tokens", 20, *self.given(),
-                                              f"pipeline.stages={stages}")
-                        self.assertEqual([line["ids"] for line in lines], expected, stages)
-                    for line, ids in zip(lines, expected, strict=True):
-                        self.assertEqual(line["finish"], "end" if ids[-1] == eos else "length")
+        cases = {"gpt2": (7, 1), "llama": (None, 2), "llama scaled": (7, 3), "qwen2": (7, 2), "qwen3": (None, 3)}
+        for kind, (eos, stages) in cases.items():
+            with self.subTest(model=kind, eos=eos, stages=stages):
+                [model] = [model for name, model in models(eos) if name == kind]
+                folder = self.save(model, kind)
+                expected = [greedy(model, prompt, 20) for prompt in PROMPTS]
+                lines = self.generate(folder, "--temperature", 0, "--tokens", 20, *self.given(), f"pipeline.stages={stages}")
+                self.assertEqual([line["ids"] for line in lines], expected)
+                for line, ids in zip(lines, expected, strict=True):
+                    self.assertEqual(line["finish"], "end" if ids[-1] == eos else "length")
 
     def test_generation_config(self):
-        """What it says stands where the command line says nothing."""
+        """Its values are defaults of the command line."""
         [model] = [model for name, model in models(7) if name == "qwen2"]
         folder = self.save(model)
         plain = [greedy(model, prompt, 12) for prompt in PROMPTS]
@@ -117,7 +116,7 @@ class GenerateTest(FolderTestCase):
                 else:
                     with open(path, "wb") as file:
                         file.truncate(7 << 30)
-                if name == "tokenizer.json" and kind != "large":  # then it is none
+                if name == "tokenizer.json" and kind != "large":  # not a tokenizer then
                     continue
                 with self.subTest(name=name, kind=kind):
                     self.refused("generate", folder, "--prompt", "a")
@@ -162,21 +161,14 @@ class GenerateTest(FolderTestCase):
         for arguments, naming in (
                 ([], ["has no tokenizer", "data.tokenizer", "--ids"]),
                 (["--prompt", "text"], ["has no tokenizer"]),
-                (["--ids", ""], ["--ids", "at least one"]),
-                (["--ids", "1,x"], ["--ids is '1,x'"]),
                 (["--ids", "1,97"], ["token 97", "97 tokens"]),
                 (["--ids", ",".join(["1"] * 41)], ["41 tokens", "at most 40"]),
                 (["--ids", "1", "--prompt", "a"], ["one of --prompt, --ids and --prompts"]),
                 (["--ids", "1", "--stop", "x"], ["--stop needs a tokenizer"]),
                 (["--ids", "1", "--top-p", "0"], ["--top-p is 0", "at most 1"]),
-                (["--ids", "1", "--top-p", "1.5"], ["--top-p is 1.5"]),
                 (["--ids", "1", "--top-k", "-1"], ["--top-k is -1"]),
-                (["--ids", "1", "--repetition-penalty", "0"], ["--repetition-penalty is 0"]),
                 (["--ids", "1", "--temperature", "inf"], ["--temperature is inf", "finite"]),
-                (["--ids", "1", "--repetition-penalty", "inf"], ["--repetition-penalty is inf"]),
                 (["--ids", "1", "--batch", "0"], ["--batch is 0"]),
-                (["--ids", "1", "--tokens", "0"], ["--tokens", "is 0"]),
-                (["--ids", "1", "--beam", "4"], ["--beam"]),
                 (["--ids", "1", "pipeline.stages=99"], ["pipeline.stages is 99"]),
                 (["--ids", "1", "pipeline.replicas=2"], ["pipeline.replicas is 2"]),
                 (["--ids", "1", "model.width=31"], ["model.width is 31"]),

@@ -81,7 +81,7 @@ class GmlpTest(TestCase):
             self.assertGreater(moved.norm().item(), 0, name)
             self.assertLess(relative_error(ours[name] - initial[name], moved), MOVE_TOLERANCE, name)
 
-    def test_the_validation_loss_is_that_of_pytorch_on_the_saved_weights(self):
+    def test_validation_loss_is_that_of_pytorch(self):
         run, weights = self.trained("run", {**PLAIN, "model.tied": "false", "train.eval_microbatches": 1})
         sequences = TINY["pipeline.microbatch"]
         reference("sequences", sequences, self.folder / "sequences", *words({**TINY, **PLAIN, "model.family": "gpt"}))
@@ -96,7 +96,7 @@ class GmlpTest(TestCase):
                 self.assertIn("equal to the serial oracle, bit for bit",
                               self.gmlp("verify", *words({**MODEL, **settings, "pipeline.microbatches": 6})).stdout)
 
-    def test_what_is_planned_from_modelled_times_is_trained(self):
+    def test_a_modelled_plan_trains(self):
         plan = json.loads(self.gmlp("plan", *words(MODEL), "--stages", 2, "--batch", 8, "--json").stdout)
         self.assertTrue(plan["modelled"])
         self.gmlp("plan", *words({**MODEL, "run_dir": "run"}), "--stages", 2, "--batch", 8, "--write", "run.yaml")

@@ -22,7 +22,7 @@ FLUSH = {"pipeline.schedule": "flush"}
 
 
 def gpu_count():
-    """Of those that CUDA lets this process see; the driver alone is asked."""
+    """Number of GPUs that CUDA shows to this process, by the driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -50,7 +50,7 @@ def nccl_version():
 
 
 def missing(ranks):
-    """What keeps so many ranks from being tested here; empty: nothing."""
+    """The reason why this many ranks cannot be tested here, or an empty string."""
     gpus, version = gpu_count(), nccl_version()
     if gpus == 0:
         return "no GPU here"
@@ -62,7 +62,7 @@ def missing(ranks):
 
 
 def devices(workers):
-    """As one process deals them out: a GPU each, else slices of those that there are."""
+    """As one process deals them out: a GPU each, else slices."""
     gpus = min(gpu_count(), workers)
     while workers % gpus:
         gpus -= 1
@@ -173,7 +173,7 @@ class TrainOnGpusTest(GpuRunsTest):
                          self.train_alone(self.settings("one", **changes)))
 
     def test_killed_and_resumed(self):
-        """A rank that is killed ends all of them, and what they go on with is the run that nobody has killed."""
+        """A killed rank ends all of them; the resumed run equals an uninterrupted one."""
         self.need(2)
         long = {"train.updates": 200, "train.eval_every": 100}
         whole = self.train_alone(self.settings("whole", **long))

@@ -162,7 +162,7 @@ class Hosts:
         for host in range(self.count):
             for where, device in self._ends(host):
                 if rate:
-                    # What passes at once: a tick of the slowest clock, and no less than a segment of the largest size.
+                    # The burst: one tick of the slowest clock, but at least one segment of the largest size.
                     burst = max(int(bits_per_second(rate) / 8 / 100), 65536)
                     call("tc", "-n", where, "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate",
                          rate, "burst", str(burst), "latency", "50ms")
@@ -190,7 +190,7 @@ class Hosts:
         call("ip", "-n", self.namespace(host), "link", "set", "eth0", "up")
 
     def stall(self, host):
-        """The switch forwards nothing from or to it, and neither end is told."""
+        """The switch drops all frames of this host, unnoticed by both ends."""
         call("bridge", "-n", self.switch, "link", "set", "dev", f"port{host}", "state", "0")
 
     def unstall(self, host):
@@ -231,7 +231,7 @@ def make_agent(hosts):
                     '"$*";;\n' for host in range(hosts.count))
     agent = pathlib.Path(hosts.folder, "agent")
     agent.write_text(f'#!/bin/sh\nhost=$1\nshift\ncase "$host" in\n{cases}esac\n'
-                     'echo "$host is no host" >&2\nexit 1\n')
+                     'echo "$host is not a host" >&2\nexit 1\n')
     agent.chmod(0o755)
     return agent
 
@@ -254,7 +254,7 @@ def main():
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--rate", help="of every link, such as 1gbit (default: as fast as it goes)")
     parser.add_argument("--delay", help="from one host to another, one way, such as 1ms")
-    parser.add_argument("--loss", help="of what a host sends, such as 0.1%%")
+    parser.add_argument("--loss", help="packet loss of every host, such as 0.1%%")
     parser.add_argument("what", choices=("shell", "run"))
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()

@@ -91,16 +91,6 @@ class HostsTest(HostsCase):
         self.assertEqual(job.output().count("equal to the serial oracle, bit for bit"), 1, job.everything())
         job.assert_no_orphans()
 
-    @slow
-    def test_replicas_on_hosts(self):
-        """A pipeline a host, or both hosts in every pipeline; on a slow link."""
-        hosts = self.make_hosts(rate="100mbit")
-        for settings in ({"pipeline.stages": 2, "pipeline.replicas": 2}, {"pipeline.stages": 1, "pipeline.replicas": 4},
-                         {"pipeline.stages": 4, "pipeline.schedule": "flush", "pipeline.microbatches": 8}):
-            with self.subTest(**settings):
-                job = self.torchrun(hosts, 2, "verify", settings=settings)
-                self.assertEqual(job.wait(120), [0, 0], job.everything())
-
     def delayed_hosts(self, **links):
         reason = namespaces.available(delay=True)
         if reason:

@@ -15,7 +15,7 @@ from support import TINY, Run, program, slow, twobw, words
 
 
 class LauncherTest(ProcessesTest):
-    """Whoever has started a run dies, and cannot end it."""
+    """The launcher of a run dies, and cannot end it."""
 
     def settings(self, **changes):
         return {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "pipeline.stages": 2,
@@ -98,7 +98,7 @@ class LauncherTest(ProcessesTest):
         self.assertRegex(job.errors(0), rf"^twobw: process 1 on .*: the launcher \(process {launcher} .*\) has ended, .*\n$")
 
     def test_a_shell_may_leave_its_run(self):
-        """What is started by hand goes on, as with nohup."""
+        """A run started by hand continues, as with nohup."""
         settings = self.settings(**{"train.updates": 50})
         job, port = self.job(), free_port()
         for rank in range(2):

@@ -42,7 +42,7 @@ class ModelTokenizerTest(FolderTestCase):
         self.assertEqual(self.tokenizer_of(run), str(source))
         for name in ("tokenizer.json", "vocab.json", "merges.txt"):
             self.assertEqual((run / "model" / name).read_bytes(), (source / name).read_bytes())
-        # A run that goes on needs the folder no more.
+        # A resumed run does not need the folder.
         shutil.rmtree(source)
         self.call("train", f"resume={run}", "train.updates=4")
         self.assertEqual(self.tokenizer_of(run), str(source))
@@ -59,11 +59,11 @@ class ModelTokenizerTest(FolderTestCase):
         said = self.call(*self.start(source), f"data.train={TEXT}", "data.tokenizer=bytes")
         self.assertIn(f"starting from the weights in {source}\n", said)
         self.assertEqual(self.tokenizer_of(run), "bytes")
-        # A run that goes on has what it had.
+        # A resumed run keeps its tokenizer.
         self.call(*self.start(source), f"data.train={TEXT}", "resume=auto", "train.updates=4")
         self.assertEqual(self.tokenizer_of(run), "bytes")
 
-    def test_one_that_does_not_fit_is_left_where_none_is_needed(self):
+    def test_a_tokenizer_that_does_not_fit_is_ignored(self):
         source = self.decoder(vocab=64)
         self.call(*self.start(source))
         self.assertEqual(self.tokenizer_of(self.folder / "run"), "bytes")

@@ -21,8 +21,8 @@ from subprocess import DEVNULL, Popen
 from support import TestCase, program, words
 
 MARK = "TWOBW_TEST_JOB"
-GRACE = 15  # seconds beyond those that a run states: this machine may have more to do
-# What a launcher sets; tests may themselves run under one.
+GRACE = 15  # seconds added to the timeouts of a run: this machine may be busy
+# Variables of launchers; tests may themselves run under one.
 OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "GROUP_", "ROLE_", "TORCHELASTIC_", "OMPI_", "PMIX_", "PMI_",
                 "SLURM_", "TWOBW_JOB_TOKEN")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--no-python"]
@@ -61,7 +61,7 @@ def clean_environment():
 
 
 def rank_environment(rank, size, port, address="127.0.0.1", local_size=None):
-    """What torchrun tells a rank, where it keeps no store for it."""
+    """The environment of a rank under torchrun without a store."""
     local_size = local_size or size
     return {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank % local_size),
             "LOCAL_WORLD_SIZE": str(local_size), "MASTER_ADDR": address, "MASTER_PORT": str(port)}
@@ -74,7 +74,7 @@ def mpirun(size):
 
 
 class Job:
-    """Processes that belong together. As a context: at its end those that still run are killed."""
+    """Processes that belong together. As a context it kills the remaining ones at its end."""
 
     def __init__(self):
         self.mark = uuid.uuid4().hex

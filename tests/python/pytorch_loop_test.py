@@ -111,7 +111,7 @@ class Muon:
         self.adamw = torch.optim.AdamW(groups, betas=betas, eps=1e-8)
         decay = groups[0]["weight_decay"]
         self.hidden = list(hidden)
-        self.parts = list(hidden.values())  # the rows of those that are matrices of their own
+        self.parts = list(hidden.values())  # the rows of each matrix inside a packed one
         self.moments = [torch.zeros_like(weight) for weight in self.hidden]
         self.decay, self.mu = decay, momentum
         self.param_groups = self.adamw.param_groups
@@ -233,7 +233,7 @@ class Loop:
             pass
 
     def step(self, t):
-        """Clips and takes the optimizer's step with what is in the .grad of the weights."""
+        """Clips and takes the optimizer's step with the .grad of the weights."""
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.clip)
         self.norms.append(norm.item())
         for group in self.optimizer.param_groups:

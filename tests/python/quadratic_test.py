@@ -45,7 +45,7 @@ def simulate(rule, lr_h, mu, m, k, q, updates, chains, sigma):
 
 
 def passed_on(a, m, k, q):
-    """b: P(j+1) - W(j+1) has -b times P(j) - W(j) in it, for so much more of its gradient was taken there."""
+    """b: P(j+1) - W(j+1) has -b times P(j) - W(j) in it, since that part of its gradient was taken there."""
     return a * (min(q, k) / k - q / m)
 
 
@@ -92,7 +92,7 @@ def number(cell):
 @slow
 class QuadraticTest(unittest.TestCase):
     def same(self, shown, value, digits, where):
-        """Whether a cell shows this value rounded to so many digits."""
+        """Whether a cell shows this value, rounded to its digits."""
         if math.isinf(value):
             self.assertEqual(shown, "unstable", where)
         else:

@@ -78,7 +78,7 @@ class SlurmTest(ProcessesTest):
 
     @slow
     def test_a_batch_job_that_is_cut_goes_on(self):
-        """Cancelled with SIGTERM, as at its time limit: it saves, and the same script goes on from there."""
+        """Cancelled with SIGTERM, as at its time limit: it saves, and the same script resumes."""
         settings = self.settings("run", 10**6)
         job, log = self.submit(settings)
         self.assertTrue(job.wait_for(lambda: has_checkpoint(settings["run_dir"])), job.everything())

@@ -85,7 +85,7 @@ class TokenizerTest(TestCase):
             self.assertEqual(self.ids(path, text)[0], tokenizer.encode(text, add_special_tokens=False).ids)
         framed = tokenizer.encode(texts[0]).ids
         self.assertEqual(self.ids(path, texts[0], "--special")[0], framed)
-        # What is not UTF-8 reads as Python reads it.
+        # Invalid UTF-8 is replaced as in Python.
         data = torture.invalid_bytes()
         expected = tokenizer.encode(data.decode(errors="replace"), add_special_tokens=False).ids
         self.assertEqual(self.ids(path, data, "--replace-invalid")[0], expected)
@@ -141,8 +141,8 @@ class TokenizerTest(TestCase):
     # WordPiece
 
     def test_bert(self):
-        for options in ({}, {"lowercase": False}, {"strip_accents": False}, {"clean_text": False},
-                        {"handle_chinese_chars": False, "lowercase": False, "strip_accents": True}):
+        for options in ({}, {"lowercase": False, "strip_accents": True, "handle_chinese_chars": False},
+                        {"strip_accents": False, "clean_text": False}):
             with self.subTest(options):
                 tokenizer = word_piece(**options)
                 path = self.saved(tokenizer)
@@ -163,7 +163,7 @@ class TokenizerTest(TestCase):
             self.assertEqual(self.ids(self.folder, text, "--special")[0], reference(text)["input_ids"])
 
     def test_files_beside_a_tokenizer(self):
-        """What tokenizer_config.json and others say counts as in transformers, with tokenizer.json or without."""
+        """tokenizer_config.json and others count as in transformers, with tokenizer.json or without."""
         from transformers import AutoTokenizer
 
         files = {"gpt2": byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), vocab=600), "bert": word_piece()}
@@ -177,9 +177,9 @@ class TokenizerTest(TestCase):
                   {"special_tokens_map.json": {"additional_special_tokens": ["<e>"]},
                    "added_tokens.json": {"<e>": size, "word": size + 1}})
         cases = [("gpt2", True, {"tokenizer_config.json": config}) for config in gpt2]
-        cases += [("gpt2", False, {"tokenizer_config.json": config}) for config in gpt2[:-1]]
+        cases += [("gpt2", False, {"tokenizer_config.json": config}) for config in gpt2[:2]]
         cases += [("gpt2", False, names) for names in beside]
-        cases += [("bert", whole, {"tokenizer_config.json": config}) for config in bert for whole in (True, False)]
+        cases += [("bert", number % 2 == 0, {"tokenizer_config.json": config}) for number, config in enumerate(bert)]
         for kind, whole, names in cases:
             with self.subTest(kind=kind, whole=whole, names=names):
                 folder = self.folder / f"{kind}{len(list(self.folder.iterdir()))}"

@@ -1,5 +1,5 @@
-"""The links between processes: `twobw topology` under a launcher, `plan: auto` by what it measures, and plans made anew
-where there are fewer processes."""
+"""The links between processes: `twobw topology` under a launcher, `plan: auto` by what it measures, and new plans for
+fewer processes."""
 import re
 import unittest
 
@@ -32,7 +32,7 @@ class TopologyTest(ProcessesTest):
         self.assertEqual((planned.returncode, planned.stderr), (0, ""), planned.stdout)
 
     def test_printed(self):
-        """By ranks that were started one by one; only the first prints, and what it prints is the file."""
+        """Ranks started one by one: only the first prints, and its output is the file."""
         job = self.run_ranks(3, "topology")
         (self.folder / "c.yaml").write_text(job.output())
         planned = twobw("plan", "--cluster", self.folder / "c.yaml", "model.layers=4")
@@ -80,7 +80,7 @@ class PlanTest(ProcessesTest):
         self.assertGreater(Run(self.folder / "run").summary["forecast"]["tokens_per_s"]["forecast"], 0)
 
     def test_kept_where_the_run_goes_on(self):
-        """As after a restart, by the same command: what is measured again would give another plan, and other bits."""
+        """As after a restart, by the same command: another measurement would give another plan, and other bits."""
         settings = self.settings(plan="auto", resume="auto", **{"pipeline.microbatches": 8})
         self.assertRegex(self.run_ranks(2, "train", settings=settings).output(), "planned for 2 processes: ")
         config = self.folder / "run" / "config.yaml"
@@ -93,7 +93,7 @@ class PlanTest(ProcessesTest):
 
     @slow
     def test_again_for_fewer_processes(self):
-        """Three, then two, which go on from the same checkpoint. The devices of the first run are not asked for."""
+        """Three, then two, which resume from the same checkpoint without the devices of the first run."""
         self.run_ranks(3, "train", settings=self.settings(plan="auto"))
         again = {"plan": "auto", "resume": self.folder / "run", "train.updates": 18}
         output = self.run_ranks(2, "train", settings=again).output()

@@ -20,14 +20,8 @@ class VerifyTest(TestCase):
         self.assertEqual(list(self.folder.iterdir()), [], "verify leaves nothing behind")
         return process.stdout
 
-    def test_every_schedule(self):
-        for schedule in ("sequential", "gpipe", "flush", "2bw", "stash"):
-            with self.subTest(schedule=schedule):
-                self.equal({"pipeline.schedule": schedule})
-        self.equal(PAPER)
-
     def test_the_prediction_matters(self):
-        """What `verify` would not see if pipeline and oracle both left it out."""
+        """`verify` could not see it if pipeline and oracle both left it out."""
         losses = []
         for settings in ({"pipeline.schedule": "2bw"}, PAPER, {"pipeline.schedule": "flush"}):
             output = self.equal({**settings, "pipeline.sync_updates": 0, "optimizer.lr": 1e-2})
@@ -35,11 +29,9 @@ class VerifyTest(TestCase):
         self.assertEqual(len(set(losses)), 3, losses)
 
     def test_the_defaults_suit_every_family_and_head(self):
-        for family, language in (("gpt", "causal_lm"), ("llama", "causal_lm"), ("bert", "masked_lm")):
-            for head in (language, "classification", "regression"):
-                with self.subTest(family=family, head=head):
-                    self.equal({"pipeline.schedule": "2bw", "model.family": family, "model.head": head,
-                                "train.updates": 2})
+        for family, head in (("gpt", "regression"), ("llama", "classification"), ("bert", "masked_lm"), ("bert", "regression")):
+            with self.subTest(family=family, head=head):
+                self.equal({"pipeline.schedule": "2bw", "model.family": family, "model.head": head, "train.updates": 2})
 
     def test_the_help_lists_defaults_that_differ(self):
         output = twobw("verify", "--help").stdout

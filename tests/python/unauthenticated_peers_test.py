@@ -1,4 +1,4 @@
-"""Strangers at the ports of a run: none of them joins it, changes it or holds it up."""
+"""Unauthenticated peers at the ports of a run: they cannot join, change or delay it."""
 import contextlib
 import os
 import resource
@@ -13,37 +13,37 @@ from processes import GRACE, ProcessesTest, free_port, has_updates, listening, r
 from resume_test import exact_lines
 from support import FULL, TINY, Run, program, slow, twobw, words
 
-CROWD = 1000 if FULL else 200  # more than may wait at once
+CONNECTIONS = 1000 if FULL else 200  # more than may wait at once
 GARBAGE = (b"", b"\0", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"\xff" * 64, b"\x16\x03\x01\x02\x00\x01" + b"\0" * 500,
            bytes(range(256)) * 40, b"\x7f\xff\xff\xff" * 4, b"\0" * 100_000, b"SSH-2.0-OpenSSH_9.2\r\n")
 TOKENS = {"ours": "the token of the first job", "theirs": "the token of another job"}
 
 
 def say(place, words_, wait=0.2):
-    """What the other end answers before it closes, or in that time."""
+    """The answer of the other end until it closes, or within that time."""
     family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
     answer = b""
-    with contextlib.suppress(OSError), socket.socket(family) as stranger:
-        stranger.settimeout(wait)
-        stranger.connect(place)
-        stranger.sendall(words_)
-        while part := stranger.recv(4096):
+    with contextlib.suppress(OSError), socket.socket(family) as peer:
+        peer.settimeout(wait)
+        peer.connect(place)
+        peer.sendall(words_)
+        while part := peer.recv(4096):
             answer += part
     return answer
 
 
 def scan(places, times):
-    """Connects to each as often, and says nothing, or something, before it closes. Waits for no answer."""
+    """Connects to each place this often, silently or with garbage, and closes without waiting for an answer."""
     for place in places * times:
         for words_ in (b"", GARBAGE[2]):
-            with contextlib.suppress(OSError), socket.socket() as stranger:
-                stranger.setblocking(False)
-                stranger.connect_ex(place)
-                stranger.send(words_)
+            with contextlib.suppress(OSError), socket.socket() as peer:
+                peer.setblocking(False)
+                peer.connect_ex(place)
+                peer.send(words_)
 
 
-# Runs a command on whose sockets the system accepts no filter, as in some containers: a filter of system calls that
-# refuses setsockopt(SO_ATTACH_FILTER).
+# Runs a command without socket filters, as in some containers: a filter of system calls refuses
+# setsockopt(SO_ATTACH_FILTER).
 WITHOUT_FILTERS = """
 import ctypes, os, platform, struct, sys
 setsockopt = {"x86_64": 54, "aarch64": 208}[platform.machine()]
@@ -60,8 +60,8 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-class Crowd:
-    """Connections that say nothing and stay; more than may wait at once."""
+class Connections:
+    """Silent connections that stay open; more than may wait at once."""
 
     def __init__(self, places, count):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -69,39 +69,39 @@ class Crowd:
         self.sockets = []
         for number in range(count):
             place = places[number % len(places)]
-            stranger = socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
-            stranger.setblocking(False)
-            stranger.connect_ex(place)
-            self.sockets.append(stranger)
+            peer = socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
+            peer.setblocking(False)
+            peer.connect_ex(place)
+            self.sockets.append(peer)
 
     def close(self):
-        for stranger in self.sockets:
-            stranger.close()
+        for peer in self.sockets:
+            peer.close()
 
 
-class StubbornCrowd:
-    """More than may wait at once, who say nothing and come again whenever they are turned away."""
+class ReturningConnections:
+    """More connections than may wait at once, silent and renewed whenever they are closed."""
 
     def __init__(self, place, count):
         self.place, self.again, self.over = place, 0, threading.Event()
         self.waiting = selectors.DefaultSelector()
         for _ in range(count):
-            self.come()
-        self.thread = threading.Thread(target=self.crowd)
+            self.connect()
+        self.thread = threading.Thread(target=self.renew)
         self.thread.start()
 
-    def come(self):
-        stranger = socket.socket()
-        stranger.setblocking(False)
-        stranger.connect_ex(self.place)
-        self.waiting.register(stranger, selectors.EVENT_READ)
+    def connect(self):
+        peer = socket.socket()
+        peer.setblocking(False)
+        peer.connect_ex(self.place)
+        self.waiting.register(peer, selectors.EVENT_READ)
 
-    def crowd(self):
+    def renew(self):
         while not self.over.is_set():
             for key, _ in self.waiting.select(0.05):
                 self.waiting.unregister(key.fileobj)
                 key.fileobj.close()
-                self.come()
+                self.connect()
                 self.again += 1
 
     def close(self):
@@ -112,7 +112,7 @@ class StubbornCrowd:
         self.waiting.close()
 
 
-class StrangersTest(ProcessesTest):
+class UnauthenticatedPeersTest(ProcessesTest):
     SETTINGS = {**TINY, "model.dropout": 0.1, "pipeline.schedule": "2bw", "pipeline.stages": 2,
                 "pipeline.split": "[6, 6]", "train.updates": 100, "network.heartbeat_timeout": 10, "network.join_timeout": 30}
 
@@ -134,14 +134,14 @@ class StrangersTest(ProcessesTest):
         self.assertEqual(exact_lines(Run(folder)), exact_lines(Run(self.folder / "whole")))
 
     def test_while_a_run_is_under_way(self):
-        """Garbage, and a crowd that stays until the run has ended."""
+        """Garbage, and many connections that stay open until the run has ended."""
         settings = self.settings("run")
         job = self.start_ranks(2, "train", settings=settings)
         self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
         places = self.places(job)
         self.assertTrue(places)
-        crowd = Crowd(places, CROWD)
-        self.addCleanup(crowd.close)
+        connections = Connections(places, CONNECTIONS)
+        self.addCleanup(connections.close)
         for place in places:
             for words_ in GARBAGE:
                 if job.running():
@@ -151,7 +151,7 @@ class StrangersTest(ProcessesTest):
         self.assert_the_run_of_one_process(settings["run_dir"])
 
     def scanned(self, *launcher):
-        """A run with few descriptors, in whose middle every port for tensors is scanned; its descriptors before."""
+        """Starts a run with few descriptors and scans its tensor ports. Returns job, settings and descriptors before."""
         settings = self.settings("run", **{"train.updates": 10**6, "optimizer.decay": "constant"})
         job, port = self.job(), free_port()
         for rank in range(2):
@@ -169,7 +169,7 @@ class StrangersTest(ProcessesTest):
 
     @slow
     def test_a_scan_of_the_ports_for_tensors(self):
-        """They are closed to others once the processes are connected: it costs no descriptors, and changes nothing."""
+        """They are closed to others once the processes are connected: a scan costs no descriptors and changes nothing."""
         job, settings, before = self.scanned()
         made = len(Run(settings["run_dir"]).updates)
         self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], made + 10)), job.everything())
@@ -181,7 +181,7 @@ class StrangersTest(ProcessesTest):
         self.assertEqual(exact_lines(run), exact_lines(whole))
 
     def test_a_scan_where_the_system_has_no_filters(self):
-        """The run fails for want of descriptors, on Gloo's thread, and its report says so."""
+        """The run fails without free descriptors, on Gloo's thread, with a report."""
         job, settings, _ = self.scanned(sys.executable, "-c", WITHOUT_FILTERS)
         self.assertEqual(job.wait(GRACE), [1, 1], job.everything())
         for rank in range(2):
@@ -191,35 +191,34 @@ class StrangersTest(ProcessesTest):
         self.assertIn("SO_ATTACH_FILTER", (settings["run_dir"] / "log.txt").read_text())
 
     def test_before_a_run_begins(self):
-        """Rank 0 waits, the crowd is there first, one with another token wants to be rank 1; rank 1 comes all the
-        same."""
+        """Rank 0 waits; many connections and a rank 1 with another token come first; the real rank 1 still joins."""
         settings = self.settings("run", **{"train.updates": 20})
         job, port = self.job(), free_port()
         self.start_rank(job, 0, port, settings, "ours")
         self.assertTrue(job.wait_for(lambda: self.places(job), what="rank 0's port"), job.everything())
         places = self.places(job)
-        crowd = Crowd(places, CROWD)
-        self.addCleanup(crowd.close)
+        connections = Connections(places, CONNECTIONS)
+        self.addCleanup(connections.close)
         for words_ in GARBAGE:
             say(places[0], words_, wait=0.02)
-        impostor = self.job()
-        self.start_rank(impostor, 1, port, {**settings, "network.join_timeout": 5}, "theirs")
+        other = self.job()
+        self.start_rank(other, 1, port, {**settings, "network.join_timeout": 5}, "theirs")
         self.start_rank(job, 1, port, settings, "ours")
         self.assertEqual(job.wait(60), [0, 0], job.everything())
         self.assertEqual(len(Run(settings["run_dir"]).updates), 20)
-        self.assertNotEqual(impostor.wait(5 + GRACE), [0], impostor.everything())
-        self.assertNotEqual(impostor.errors(), "")
+        self.assertNotEqual(other.wait(5 + GRACE), [0], other.everything())
+        self.assertNotEqual(other.errors(), "")
 
     @slow
-    def test_a_crowd_that_comes_again(self):
-        """It is there first, and each of it comes again as soon as it is turned away."""
+    def test_connections_that_return(self):
+        """Before rank 1, and again as soon as they are closed."""
         settings = self.settings("run", **{"train.updates": 5})
         job, port = self.job(), free_port()
         self.start_rank(job, 0, port, settings, "ours")
         self.assertTrue(job.wait_for(lambda: self.places(job), what="rank 0's port"), job.everything())
-        crowd = StubbornCrowd(self.places(job)[0], 200)
-        self.addCleanup(crowd.close)
-        self.assertTrue(job.wait_for(lambda: crowd.again >= 200, what="a full door"), job.everything())
+        connections = ReturningConnections(self.places(job)[0], 200)
+        self.addCleanup(connections.close)
+        self.assertTrue(job.wait_for(lambda: connections.again >= 200, what="a full queue"), job.everything())
         self.start_rank(job, 1, port, settings, "ours")
         self.assertEqual(job.wait(60), [0, 0], job.everything())
         self.assertEqual(len(Run(settings["run_dir"]).updates), 5)
@@ -248,7 +247,7 @@ class StrangersTest(ProcessesTest):
 
     @slow
     def test_a_second_job_with_the_same_token(self):
-        """As when the same command is given twice."""
+        """The same command twice."""
         self.second_job((None, None))
 
     def test_a_token_that_is_too_short(self):
