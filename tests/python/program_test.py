@@ -167,16 +167,16 @@ class JsonTest(TestCase):
     def test_runs(self):
         settings = words({**TINY, "train.updates": 2, "optimizer.warmup": 0})
         verified = self.call("verify", *settings)
-        self.assertEqual((verified["equal"], verified["updates"], len(verified["split"])), (True, 2, 1))
+        self.assertEqual((verified["equal"], verified["updates"], len(verified["split"])), (True, 2, 2))
         self.assertEqual(self.call("profile", *settings, "--rounds", 1, "--sizes", 1)["layers"][0], "embedding")
         compared = self.call("compare", *settings, "pipeline.schedule=2bw", "pipeline.stages=2", "pipeline.predict=false",
-                             "run_dir=runs", "--seeds", 1)
+                             "run_dir=runs", "checkpoint.every_updates=2", "--seeds", 1)
         self.assertEqual([run["schedule"] for run in compared["runs"]], ["flush", "2bw"])
         self.assertAlmostEqual(compared["loss_difference"]["mean"], compared["2bw_loss"]["mean"] - compared["flush_loss"]["mean"])
         self.assertIn("what to take: ", compared["advice"])
-        [saved] = self.call("checkpoint", "list", "runs/2bw-seed1")
-        self.assertEqual((saved["update"], self.call("checkpoint", "show", "runs/2bw-seed1")), (2, saved))
-        self.assertEqual(self.call("checkpoint", "verify", "runs/2bw-seed1"),
+        [saved] = self.call("checkpoint", "list", "runs/2bw-seed0")
+        self.assertEqual((saved["update"], self.call("checkpoint", "show", "runs/2bw-seed0")), (2, saved))
+        self.assertEqual(self.call("checkpoint", "verify", "runs/2bw-seed0"),
                          [{"folder": saved["folder"], "good": True, "problems": []}])
 
     def test_token_files(self):
