@@ -1,5 +1,5 @@
-// Classification and regression on texts of different lengths: the pipeline equals the oracle for any padding of
-// its microbatches.
+// Classification and regression on texts of different lengths: the pipeline equals the oracle for any padding
+// of its microbatches.
 #include <gtest/gtest.h>
 
 #include <cmath>
