@@ -41,8 +41,7 @@ inline constexpr Network kPublishedNetwork = {.sums = 0.73, .transfers = 0.43};
 // The first two are fitted, and only to the rows of eight GPUs.
 struct Fitted {
   double efficiency = 0.5;  // of the V100's peak rate, reached by large matrix products
-  double overhead =
-      0;  // seconds a layer (a fifth of a block) costs in addition, forward; twice that backward
+  double overhead = 0;      // seconds added per layer (a fifth of a block), forward; twice that backward
   Network network = {};
 };
 

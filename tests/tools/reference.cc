@@ -3,11 +3,9 @@
 //   reference initial OUT ...                   W(0) by the parameters' names
 //   reference batches N OUT ...                 tokens.K and the model's other inputs, K = 0..N-1
 //   reference sequences N OUT ...               the first N sequences of data.validation, by their fields
-//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for the fields of a batch in
-//   INPUT:
-//                                               tokens, token_types, positions, lengths, targets, labels,
-//                                               values. If WEIGHTS is a model's folder, NAME is its name
-//                                               there
+//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME of a batch with the fields in
+//                                               INPUT: tokens, token_types, positions, lengths, targets,
+//                                               labels, values. Of a model's folder, NAME is that there
 //   reference weights MODEL OUT ...             a model folder as one file with our names
 //
 // where ... is [CONFIG.yaml] [key=value ...], as for twobw.
