@@ -154,6 +154,10 @@ std::vector<Entry> list(const std::string& store) {
     const std::optional<std::int64_t> update = update_of(at->path().filename().string());
     if (update && at->is_directory(unknown)) entries.push_back({*update, at->path().string()});
   }
+  // A link to a disk that is not mounted is not a store without checkpoints.
+  std::error_code unknown;
+  if (error && fs::symlink_status(store, unknown).type() != fs::file_type::not_found)
+    fail_input("'{}' cannot be read: {}", store, error.message());
   std::ranges::sort(entries, {}, &Entry::update);
   return entries;
 }

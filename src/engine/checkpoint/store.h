@@ -24,7 +24,8 @@ struct Entry {
   std::int64_t update = 0;
   std::string folder;
 };
-// Complete checkpoints, oldest first.
+// Complete checkpoints, oldest first; none in a store that does not exist. Throws InputError if it cannot be
+// read.
 std::vector<Entry> list(const std::string& store);
 
 // Writes a checkpoint and makes it the latest; replaces one of the same update. Returns its size in bytes.

@@ -150,6 +150,14 @@ TEST(StoreTest, WhatIsHalfWrittenIsNotListed) {
   EXPECT_TRUE(list(folder.path("nowhere")).empty());
 }
 
+TEST(StoreTest, OneThatCannotBeReadIsNotEmpty) {
+  const TemporaryFolder folder;
+  write_bytes(folder.path("file"), "in the way");
+  std::filesystem::create_symlink("/not/mounted", folder.path("link"));
+  for (const std::string store : {folder.path("file"), folder.path("link")})
+    EXPECT_THROW(list(store), InputError) << store;
+}
+
 TEST(StoreTest, KeepsTheNewestAndTheBest) {
   const TemporaryFolder folder;
   const std::vector<double> losses = {3, 1, 2, 2.5, 2.25};
