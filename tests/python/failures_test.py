@@ -390,6 +390,26 @@ class FullDiskTest(ProcessesTest):
         self.assertEqual([job.output().count(warning), job.output().count("lost")], [1, 0])
         self.assertIn(warning, (folder / "log.txt").read_text())
 
+    def test_the_model_waits_for_room(self):
+        """The run's disk is full when the run ends, and for 2 s more."""
+        disk = self.mount("disk", "8m")
+        folder = disk / "run"
+        job = self.job()
+        job.start([program("TWOBW_BINARY", "twobw"), "train", *words({**TINY, "train.updates": 10**6, "run_dir": folder})])
+        self.assertTrue(job.wait_for(lambda: has_updates(folder, 3)), job.everything())
+        filler = fill_disk(disk)
+        job.signal(0, signal.SIGTERM)
+        warning = f"warning: '{folder}/model.partial/model.safetensors.partial' cannot be written: No space left on device"
+        self.assertTrue(job.wait_for(lambda: warning in job.output()), job.everything())
+        time.sleep(2)
+        self.assertEqual(job.running(), [0], job.everything())
+        filler.unlink()
+        self.assertEqual(job.wait(30), [0], job.everything())
+        run = Run(folder)
+        self.assertTrue(run.weights())
+        self.assertEqual(len(run.updates), run.summary["updates"])
+        self.assertEqual(job.output().count(warning), 1)
+
     def test_the_run_goes_on(self):
         moments = {"start": self.full_at_the_start, "steady": self.full_in_the_steady_state,
                    "saving": self.full_while_saving}

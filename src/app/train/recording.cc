@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "app/train/metrics_file.h"
@@ -152,14 +154,29 @@ void Recording::write_trace(const std::string& file, const std::vector<telemetry
   }
 }
 
+void Recording::write_when_there_is_room(const std::function<void()>& write) {
+  constexpr std::chrono::seconds kPatience(60), kPause(1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (bool has_said = false; true; has_said = true) {
+    try {
+      return write();
+    } catch (const NoRoom& full) {
+      if (std::chrono::steady_clock::now() - begin > kPatience) throw;
+      if (!has_said) say(fmt::format("warning: {}; trying again for {} s", full.what(), kPatience.count()));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 void Recording::write_results(const StageWeights& weights_of, bool interrupted) {
-  save_model(weights_of, decision_.setup, model_files_, directory_.path("model"));
+  write_when_there_is_room(
+      [&] { save_model(weights_of, decision_.setup, model_files_, directory_.path("model")); });
   outcome_.interrupted = interrupted;
   outcome_.summary = statistics_.summary();
   outcome_.summary["interrupted"] = interrupted;
   if (decision_.forecast)
     outcome_.summary["forecast"] = measure::compare(decision_.forecast->plan, outcome_.summary);
-  directory_.write_summary(outcome_.summary);
+  write_when_there_is_room([&] { directory_.write_summary(outcome_.summary); });
   checkpoints_->finish();
   handle_written();
   directory_.log("done: " + outcome_.summary.dump());

@@ -2,6 +2,7 @@
 // then results.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ class Recording {
   void continue_metrics(const std::string& resumed);
   void handle(const checkpoint::Written& written);
   void report_skip(const CompleteUpdate& update);
+  // Repeats `write` for a minute while the disk is full: a moment without room must not cost a run its model.
+  void write_when_there_is_room(const std::function<void()>& write);
   void note(const std::string& line);  // printed unless the run is brief
 
   const Decision& decision_;

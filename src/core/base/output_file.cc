@@ -53,7 +53,10 @@ std::size_t write_bytes(int file, std::span<const std::byte> bytes) {
 }
 
 void fail_write(const std::string& path) {
-  fail_run("'{}' cannot be written: {}", path, std::strerror(errno));
+  const int reason = errno;
+  const std::string sentence = fmt::format("'{}' cannot be written: {}", path, std::strerror(reason));
+  if (reason == ENOSPC || reason == EDQUOT) throw NoRoom(sentence);
+  throw RunError(sentence);
 }
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)) {

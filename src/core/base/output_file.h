@@ -10,12 +10,20 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace twobw {
+
+// The disk, or the user's share of it, is full: the same write may succeed later.
+class NoRoom : public RunError {
+ public:
+  using RunError::RunError;
+};
 
 // write(2) until all is written or the system refuses, with the reason in errno. Returns the bytes written.
 std::size_t write_bytes(int file, std::span<const std::byte> bytes);
 
-// "'PATH' cannot be written: REASON", as RunError; the reason is that of errno.
+// "'PATH' cannot be written: REASON", as RunError or NoRoom; the reason is that of errno.
 [[noreturn]] void fail_write(const std::string& path);
 
 // Buffered. Every function throws RunError on an error of the system, for instance a full disk.
