@@ -66,6 +66,25 @@ class LauncherTest(ProcessesTest):
             self.assertRegex(job.errors(number), rf"^twobw: process 1 on .*: torchrun's store at 127\.0\.0\.1:{port} "
                              r"cannot be reached: no answer within 1 s; torchrun may have ended\n$")
 
+    def test_gone_while_the_processes_join(self):
+        """They do not wait for network.join_timeout, and say why they end."""
+        store = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(store.close)
+        store.settimeout(GRACE)
+        goes = self.folder / "goes"
+        os.mkfifo(goes)
+        command = shlex.join([program("TWOBW_BINARY", "twobw"), "train", *words(self.settings(**{"network.join_timeout": 600}))])
+        job = self.job()
+        job.start(["sh", "-c", f"{command} & read line < {goes}"],
+                  {**self.of_torchrun(1, store.getsockname()[1]), "TORCHELASTIC_USE_AGENT_STORE": "True"})
+        connection, _ = store.accept()
+        self.addCleanup(connection.close)
+        goes.write_text("\n")
+        launcher = job.processes[0].pid
+        job.wait(GRACE)
+        job.assert_no_orphans(within=GRACE)
+        self.assertRegex(job.errors(0), rf"^twobw: process 1 on .*: the launcher \(process {launcher} .*\) has ended, .*\n$")
+
     @staticmethod
     def hang_up(listener):
         with contextlib.suppress(OSError):

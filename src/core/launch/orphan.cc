@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -27,7 +28,11 @@ int descriptor_of(pid_t process) {
 #endif
 }
 
-void watch(pid_t parent) {
+std::string describe_end(const std::string& launcher) {
+  return fmt::format("the launcher (process {} of this host) has ended, so this process ends too", launcher);
+}
+
+void watch(pid_t parent, const std::string& prefix) {
   pthread_setname_np(pthread_self(), "launcher");
   sigset_t all;
   sigfillset(&all);
@@ -35,6 +40,7 @@ void watch(pid_t parent) {
   pollfd polled = {.fd = descriptor_of(parent), .events = POLLIN, .revents = 0};
   while (getppid() == parent && poll(&polled, 1, kLookAgain) <= 0) {
   }
+  std::fputs(fmt::format("twobw: {}{}\n", prefix, describe_end(std::to_string(parent))).c_str(), stderr);
   kill(getpid(), SIGTERM);
 }
 
@@ -48,13 +54,12 @@ void remember_parent() {
   setenv(kParent, std::to_string(getppid()).c_str(), /*overwrite=*/1);
 }
 
-void end_with_parent() {
+void end_with_parent(const std::string& prefix) {
   const pid_t parent = getppid();
   const char* remembered = getenv(kParent);
-  if (remembered != nullptr && std::to_string(parent) != remembered)
-    fail_run("the launcher (process {} of this host) has ended, so this process ends too", remembered);
+  if (remembered != nullptr && std::to_string(parent) != remembered) fail_run("{}", describe_end(remembered));
   unsetenv(kParent);
-  std::thread(watch, parent).detach();
+  std::thread(watch, parent, prefix).detach();
 }
 
 }  // namespace twobw::launch

@@ -34,7 +34,7 @@ Pipe from_child;
     [[maybe_unused]] const auto written = write(from_child.ends[1], "t", 1);
     _exit(0);
   });
-  end_with_parent();
+  end_with_parent("");
   from_child.say('w');
   asked.hear();
   from_child.say('a');
@@ -68,7 +68,7 @@ TEST(Orphan, FailsIfTheParentHasDiedBeforeItWatches) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     try {
-      end_with_parent();
+      end_with_parent("");
     } catch (const RunError& error) {
       _exit(std::string(error.what()).find("the launcher (process ") == 0 ? 0 : 1);
     }
