@@ -174,7 +174,7 @@ void add_train(CLI::App& command, int& exit_code) {
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<TrainOptions>();
   command.add_option("--sample", options->sample, "Afterwards print three samples of this many tokens")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, inference::kMostTokens));
   command.add_option("--prompt", options->prompt, "Prompt of the samples (default: a new line)");
   command.add_option("--trace", options->trace,
                      "Write the times of every instruction to this file, for ui.perfetto.dev");

@@ -29,7 +29,7 @@ const Quantity kLatency = {parse_seconds, [](double value) { return value >= 0; 
 const Quantity kCount = {
     parse_number<double>,
     [](double value) { return value >= 1 && value <= kMostDevices && value == std::floor(value); },
-    "a whole number of at least 1"};
+    "a whole number from 1 to 1048576"};
 
 LinkSpec read_link(const Fields& fields) {
   fields.only({"bandwidth", "latency", "shared"});

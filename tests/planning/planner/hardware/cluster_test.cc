@@ -112,7 +112,7 @@ TEST(Cluster, RefusesFiguresThatAreNotPositive) {
   EXPECT_EQ(refused_cluster("devices: {x: {memory: 1GB, efficiency: 2}}\nnodes: [{devices: x}]"),
             "devices.x.efficiency is 2 at c.yaml:1; it must be a number above 0 and at most 1");
   EXPECT_EQ(refused_cluster("nodes: [{devices: H100, count: 1.5}]"),
-            "nodes[0].count is 1.5 at c.yaml:1; it must be a whole number of at least 1");
+            "nodes[0].count is 1.5 at c.yaml:1; it must be a whole number from 1 to 1048576");
 }
 
 TEST(Cluster, RefusesWhatItDoesNotKnow) {
