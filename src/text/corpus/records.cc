@@ -137,7 +137,9 @@ std::string field_text(std::string_view line, const std::string& field, const st
   }
   if (!finder.is_object_) fail_input("'{}' is not a JSON object; every line must be one", place);
   if (finder.other_type_) fail_input("'{}': field '{}' must be a text", place, field);
-  if (!finder.found_) fail_input("'{}' has no field '{}'; --field names the one with the text", place, field);
+  if (!finder.found_)
+    fail_input("'{}' has no field '{}'; --field (of a run: data.text) names the one with the text", place,
+               field);
   return std::move(finder.text_);
 }
 
