@@ -45,6 +45,7 @@ TEST(Durable, ATextThatCannotBeReplacedStays) {
 TEST(Durable, WriteTextReportsTheReason) {
   EXPECT_EQ(refusal([] { write_text("/dev/full", "text"); }),
             "'/dev/full' cannot be written: No space left on device");
+  EXPECT_THROW(write_text("/dev/full", "text"), NoRoom);
 }
 
 // Otherwise the bytes before the failure would be there twice.
