@@ -395,11 +395,13 @@ class FullDiskTest(ProcessesTest):
         disk = self.mount("disk", "8m")
         folder = disk / "run"
         job = self.job()
-        job.start([program("TWOBW_BINARY", "twobw"), "train", *words({**TINY, "train.updates": 10**6, "run_dir": folder})])
+        settings = {**TINY, "train.updates": 10**6, "run_dir": folder}
+        job.start([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
         self.assertTrue(job.wait_for(lambda: has_updates(folder, 3)), job.everything())
         filler = fill_disk(disk)
         job.signal(0, signal.SIGTERM)
-        warning = f"warning: '{folder}/model.partial/model.safetensors.partial' cannot be written: No space left on device"
+        file = f"{folder}/model.partial/model.safetensors.partial"
+        warning = f"warning: '{file}' cannot be written: No space left on device"
         self.assertTrue(job.wait_for(lambda: warning in job.output()), job.everything())
         time.sleep(2)
         self.assertEqual(job.running(), [0], job.everything())

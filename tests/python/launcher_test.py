@@ -73,7 +73,8 @@ class LauncherTest(ProcessesTest):
         store.settimeout(GRACE)
         goes = self.folder / "goes"
         os.mkfifo(goes)
-        command = shlex.join([program("TWOBW_BINARY", "twobw"), "train", *words(self.settings(**{"network.join_timeout": 600}))])
+        settings = self.settings(**{"network.join_timeout": 600})
+        command = shlex.join([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
         job = self.job()
         job.start(["sh", "-c", f"{command} & read line < {goes}"],
                   {**self.of_torchrun(1, store.getsockname()[1]), "TORCHELASTIC_USE_AGENT_STORE": "True"})

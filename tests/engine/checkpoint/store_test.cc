@@ -154,7 +154,7 @@ TEST(StoreTest, OneThatCannotBeReadIsNotEmpty) {
   const TemporaryFolder folder;
   write_bytes(folder.path("file"), "in the way");
   std::filesystem::create_symlink("/not/mounted", folder.path("link"));
-  for (const std::string store : {folder.path("file"), folder.path("link")})
+  for (const std::string& store : {folder.path("file"), folder.path("link")})
     EXPECT_THROW(list(store), InputError) << store;
 }
 
