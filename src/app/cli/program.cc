@@ -166,7 +166,7 @@ Ending run_command(int argc, char** argv, std::span<const EngineCommand> engine,
     forget_launchers_threads();
     become_engine(*command, argv);
   }
-  if (ends_with_launcher) launch::end_with_parent(prefix);
+  if (ends_with_launcher) launch::end_with_parent(prefix_of(world));
 
   CLI::App app{kPurpose, "twobw"};
   Ending ending;
