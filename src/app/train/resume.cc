@@ -322,7 +322,7 @@ void begin_at(const checkpoint::Manifest& manifest, const architecture::Model& l
   const NamesByBuffer names = state_names(manifest);
   spec.first_batch = manifest.update;
   spec.begins_drained = false;
-  const bool predicted = schedule::predicts(spec, spec.first_batch);
+  const bool predicted = schedule::is_predicted(spec, spec.first_batch);
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     const weights::Layout layout(layers, spec.shape.first_layer(stage), spec.shape.last_layer(stage));
     const std::size_t older = schedule::older_generations(spec, stage, spec.first_batch).size();

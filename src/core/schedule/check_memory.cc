@@ -1,5 +1,5 @@
-// What a stage holds: microbatches in flight, activation slots, weight and gradient buffers. Each is
-// checked by a walk of its own over the list.
+// Memory of a stage: microbatches in flight, activation slots, weight and gradient buffers. Each check walks
+// over the list.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t nobody = -1;
 
-// With prediction the true weights are the optimizer's.
+// With prediction the optimizer keeps the true weights.
 bool keeps_true_weights_apart(const Spec& spec) {
   return spec.shape.schedule == Kind::TwoBW && spec.shape.predict;
 }
@@ -23,9 +23,8 @@ bool computes_with_weights(Op op) {
   return op == Op::Forward || op == Op::Backward;
 }
 
-// What is computed with is written by Predict and by the steps whose weights a microbatch runs on: all of
-// them but with prediction, where it is those of the synchronous start, or all if the batches have some on
-// W(j).
+// True weights that microbatches run on. Without prediction these are the weights of all steps; with
+// prediction those of the synchronous start, or of all steps if batches switch to W(j).
 std::set<std::int64_t> true_versions_used(List list) {
   std::set<std::int64_t> used;
   for (const Instruction& instruction : list) {
@@ -34,8 +33,8 @@ std::set<std::int64_t> true_versions_used(List list) {
   return used;
 }
 
-// What lies in the buffers: the g-th that is written, counted from W(0), in buffer g % n. Whoever reads finds
-// there what it says, or it was overwritten too early; that covers microbatches in flight and those to come.
+// Contents of the weight buffers: generation g is in buffer g % n. A reader that finds other weights there
+// proves that they were overwritten too early.
 class WeightBuffers {
  public:
   struct Content {
@@ -44,14 +43,14 @@ class WeightBuffers {
     friend bool operator==(const Content&, const Content&) = default;
   };
 
-  // With W(0), or with what a resumed run's first batch reads from the checkpoint besides what is restored.
+  // Begins with W(0), or with the older weights that a resumed run's first batch reads from the checkpoint.
   WeightBuffers(const Spec& spec, int stage) : holds_(static_cast<std::size_t>(versions_kept(spec, stage))) {
     written_ = first_generation(spec);
     if (spec.first_batch == 0) holds_[0] = {.version = 0};
     if (spec.first_batch == 0) return;
     const auto older = older_generations(spec, stage, spec.first_batch);
     for (std::size_t i = 0; i < older.size(); ++i) {
-      const bool predicted = predicts(spec, spec.first_batch);
+      const bool predicted = is_predicted(spec, spec.first_batch);
       const auto behind = static_cast<std::int64_t>(older.size() - i);
       holds_[index(older[i])] = {.version = predicted ? spec.first_batch : spec.first_batch - behind,
                                  .predicted = predicted};
@@ -59,7 +58,7 @@ class WeightBuffers {
   }
 
   const Content& at(std::int64_t generation) const { return holds_[index(generation)]; }
-  // Whether it is the next in turn.
+  // Returns true if the generation is the next one.
   bool write(std::int64_t generation, Content content) {
     holds_[index(generation)] = content;
     return generation == ++written_;
@@ -74,7 +73,8 @@ class WeightBuffers {
 };
 
 std::string lost(const Instruction& instruction, const WeightBuffers::Content& found) {
-  if (found.version == nobody) return fmt::format("{} reads what is not written yet", describe(instruction));
+  if (found.version == nobody)
+    return fmt::format("{} reads weights that are not written yet", describe(instruction));
   return fmt::format("{} finds {}({}) in its buffer", describe(instruction), found.predicted ? 'P' : 'W',
                      found.version);
 }
@@ -87,7 +87,7 @@ bool makes_true_weights(Op op) {
   return op == Op::Step || op == Op::Restore;
 }
 
-// What the microbatches of each batch j read besides W(j), by generation.
+// Weights that the microbatches of each batch j read in addition to W(j), by generation.
 using Reads = std::map<std::int64_t, std::map<std::int64_t, WeightBuffers::Content>>;
 Reads older_reads(List list) {
   Reads reads;
@@ -100,7 +100,7 @@ Reads older_reads(List list) {
   return reads;
 }
 
-// What SaveCompute copies is all that the batch after it reads besides W(t).
+// SaveCompute copies exactly the older weights that the batch after the cut reads.
 std::string check_copied(const Instruction& save, const WeightBuffers& buffers, Reads& reads) {
   const auto& read = reads[save.version];
   if (read.empty() || read.begin()->first != save.generation)
@@ -111,7 +111,7 @@ std::string check_copied(const Instruction& save, const WeightBuffers& buffers, 
   return {};
 }
 
-// Index of the last instruction that runs on each, by generation.
+// Index of the last instruction that reads each generation.
 std::map<std::int64_t, std::size_t> last_uses(const Spec& spec, List list) {
   std::map<std::int64_t, std::size_t> last;
   std::map<std::int64_t, std::int64_t> written = {{0, 0}};  // generation by version, of true weights
@@ -135,15 +135,15 @@ int peak_in_flight(List list) {
   return peak;
 }
 
-// What is written is live from the Step or Predict that writes it to its last use, the newest in any case
-// until the next has read it. The number of live ones can only grow there.
+// A version is live from the Step or Predict that writes it to its last use. The number of live versions can
+// grow only at a Step or Predict.
 int peak_versions(const Spec& spec, List list) {
   const auto last_use = last_uses(spec, list);
   std::set<std::int64_t> written;
   if (spec.first_batch == 0) written.insert(0);
   std::size_t peak = 1;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    // In a resumed run what was there before is known by being read.
+    // In a resumed run earlier weights become known when they are read.
     if (computes_with_weights(list[i].op)) written.insert(list[i].generation);
     if (!writes_weights(list[i].op) || list[i].generation < 0) continue;
     std::erase_if(written, [&](std::int64_t generation) {
@@ -217,7 +217,7 @@ std::string check_weight_buffers(const Spec& spec, int stage, List list) {
     if (!writes_weights(op)) continue;
     if (instruction.generation < 0) {
       if (op == Op::Predict || !keeps_true_weights_apart(spec) || used.contains(instruction.version))
-        return fmt::format("{} writes nothing to compute with", describe(instruction));
+        return fmt::format("{} writes no weights to compute with", describe(instruction));
       continue;
     }
     if (!buffers.write(instruction.generation, own))
@@ -227,7 +227,7 @@ std::string check_weight_buffers(const Spec& spec, int stage, List list) {
   }
   const int peak = peak_versions(spec, list);
   if (peak > versions_kept(spec, stage)) {
-    return fmt::format("{} live versions, room for {}", peak, versions_kept(spec, stage));
+    return fmt::format("{} live versions, buffers for {}", peak, versions_kept(spec, stage));
   }
   return {};
 }

@@ -1,7 +1,8 @@
-// Order within one stage: everything once, in sequence, after what it needs.
+// Order within one stage: every instruction once, in sequence, after its inputs.
 #include <fmt/format.h>
 
 #include <array>
+#include <set>
 #include <vector>
 
 #include "core/schedule/checks.h"
@@ -28,7 +29,7 @@ std::string check_counts_up(List list, Op op, std::int64_t Instruction::*number,
   return {};
 }
 
-// What has happened so far, by op and by microbatch or batch.
+// Instructions so far, by op and by microbatch or batch.
 class History {
  public:
   History(const Spec& spec) : backwards_(static_cast<std::size_t>(spec.updates)) {
@@ -48,11 +49,11 @@ class History {
   int backwards(std::int64_t batch) const { return backwards_[static_cast<std::size_t>(batch)]; }
 
  private:
-  std::array<std::vector<bool>, static_cast<std::size_t>(Op::Evaluate) + 1> happened_;
+  std::array<std::vector<bool>, kOps> happened_;
   std::vector<int> backwards_;
 };
 
-// What the instruction still lacks, empty if nothing.
+// The missing input of an instruction; empty if it has all.
 std::string missing(const Spec& spec, int stage, const History& history, const Instruction& instruction) {
   const std::int64_t k = instruction.microbatch;
   const std::int64_t j = instruction.batch;
@@ -83,9 +84,27 @@ std::string missing(const Spec& spec, int stage, const History& history, const I
   }
 }
 
-bool is_due(const Spec& spec, std::int64_t batch) {
+bool is_evaluation_due(const Spec& spec, std::int64_t batch) {
   if (spec.evaluate_every == 0) return false;
   return (batch + 1) % spec.evaluate_every == 0 || batch + 1 == spec.updates;
+}
+
+// The cut after t updates. Except for the last, batch t must run, because the cut contains the weights it
+// reads.
+bool is_cut_due(const Spec& spec, std::int64_t cut) {
+  if (!spec.saves) return false;
+  if (cut == spec.updates) return spec.save_last;
+  return spec.save_every > 0 && cut % spec.save_every == 0;
+}
+
+// Batches j with a microbatch that reads other weights than W(j).
+std::set<std::int64_t> batches_on_older(List list) {
+  std::set<std::int64_t> batches;
+  for (const Instruction& instruction : list) {
+    if (instruction.op != Op::Forward) continue;
+    if (instruction.predicted || instruction.version < instruction.batch) batches.insert(instruction.batch);
+  }
+  return batches;
 }
 
 }  // namespace
@@ -137,7 +156,7 @@ std::string check_evaluations(const Spec& spec, int, List list) {
   std::int64_t newest = 0;
   std::int64_t next = spec.first_batch > 0 ? spec.first_batch - 1 : 0;
   const auto skip_to_due = [&] {
-    while (next < spec.updates && !is_due(spec, next)) ++next;
+    while (next < spec.updates && !is_evaluation_due(spec, next)) ++next;
   };
   for (const Instruction& instruction : list) {
     if (instruction.op == Op::Step || instruction.op == Op::Restore) newest = instruction.version;
@@ -151,6 +170,39 @@ std::string check_evaluations(const Spec& spec, int, List list) {
   }
   skip_to_due();
   if (next < spec.updates) return fmt::format("Evaluate of batch {} is missing", next);
+  return {};
+}
+
+std::string check_saves(const Spec& spec, int, List list) {
+  const std::set<std::int64_t> on_older = batches_on_older(list);
+  std::int64_t next = spec.first_batch + 1;  // the next cut to save
+  std::int64_t copied = -1;                  // the cut of the last SaveCompute
+  std::int64_t updates_made = 0;
+  const auto skip_to_due = [&] {
+    while (next <= spec.updates && !is_cut_due(spec, next)) ++next;
+  };
+  skip_to_due();
+  for (const Instruction& instruction : list) {
+    if (instruction.op == Op::Step || instruction.op == Op::Restore) updates_made = instruction.version;
+    if (instruction.op != Op::SaveCompute && instruction.op != Op::Save) continue;
+    const std::int64_t cut = instruction.version;
+    if (cut != next || instruction.batch + 1 != cut)
+      return fmt::format("{} is not due", describe(instruction));
+    if (instruction.op == Op::SaveCompute) {
+      if (copied == cut) return fmt::format("{} comes twice", describe(instruction));
+      copied = cut;
+      continue;
+    }
+    if (updates_made != cut)
+      return fmt::format("{} when W({}) is the newest", describe(instruction), updates_made);
+    if (on_older.contains(cut) != (copied == cut))
+      return fmt::format("{} {}", describe(instruction),
+                         copied == cut ? "comes after SaveCompute, which has nothing to copy"
+                                       : "comes without the weights that the batch after it reads");
+    ++next;
+    skip_to_due();
+  }
+  if (next <= spec.updates) return fmt::format("Save for W({}) is missing", next);
   return {};
 }
 

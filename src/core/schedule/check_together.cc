@@ -1,4 +1,4 @@
-// What needs the lists of all stages: their shape, progress, and what travels between them.
+// Properties of the lists of all stages: shape, progress, and order on the links.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,40 +10,7 @@
 namespace twobw::schedule {
 namespace {
 
-bool of_microbatch(Op op) {
-  switch (op) {
-    case Op::BeginBatch:
-    case Op::ReducePartial:
-    case Op::ReduceGradients:
-    case Op::Step:
-    case Op::Predict:
-    case Op::SaveCompute:
-    case Op::Save:
-    case Op::Restore:
-    case Op::Evaluate:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool of_version(Op op) {
-  switch (op) {
-    case Op::Forward:
-    case Op::Backward:
-    case Op::Step:
-    case Op::Predict:
-    case Op::SaveCompute:
-    case Op::Save:
-    case Op::Restore:
-    case Op::Evaluate:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// The batches that an op may be of: those of the run, and of a resumed one the update before it.
+// The batch belongs to the run, or is the update before a resumed one.
 bool of_the_run(const Spec& spec, const Instruction& instruction) {
   const bool before = instruction.batch + 1 == spec.first_batch;
   if (instruction.op == Op::Restore) return before;
@@ -51,7 +18,7 @@ bool of_the_run(const Spec& spec, const Instruction& instruction) {
   return instruction.batch >= spec.first_batch && instruction.batch < spec.updates;
 }
 
-// Whether stage r has the neighbour that the op talks to.
+// Stage r has the neighbor that the op exchanges messages with.
 bool has_peer(const Spec& spec, int stage, Op op) {
   if (op == Op::RecvActivation || op == Op::SendGradient) return stage > 0;
   if (op == Op::SendActivation || op == Op::RecvGradient) return stage + 1 < spec.shape.stages;
@@ -59,25 +26,25 @@ bool has_peer(const Spec& spec, int stage, Op op) {
 }
 
 bool well_formed(const Spec& spec, int stage, const Instruction& instruction) {
-  const bool microbatch = of_microbatch(instruction.op)
+  const bool microbatch = info(instruction.op).of_microbatch
                               ? instruction.microbatch / spec.shape.microbatches == instruction.batch &&
                                     instruction.microbatch >= 0
                               : instruction.microbatch == -1;
-  const bool version = of_version(instruction.op)
+  const bool version = info(instruction.op).of_version
                            ? instruction.version >= 0 && instruction.version <= spec.updates
                            : instruction.version == -1;
   return microbatch && version && instruction.batch >= 0 && of_the_run(spec, instruction) &&
          has_peer(spec, stage, instruction.op);
 }
 
-// One message on a link; an evaluation sends its activations along the same link.
+// A message on a link; evaluations send their activations over the same link.
 struct Message {
   Op op = Op::SendActivation;
   std::int64_t number = 0;
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// The `op`s of a list, named `as` so that the two ends compare, evaluations among them if asked.
+// The `op`s of a list as messages named `as`, so that both ends compare equal; optionally with evaluations.
 std::vector<Message> messages(List list, Op op, Op as, bool evaluations) {
   std::vector<Message> found;
   for (const Instruction& instruction : list) {
@@ -121,7 +88,7 @@ std::string check_progress(const Spec& spec, const Lists& lists) {
 }
 
 std::string check_links(const Spec& spec, const Lists& lists) {
-  // Under stash every stage evaluates right after its own update, at another place of the order.
+  // Under stash every stage evaluates right after its own update, so the order differs between stages.
   const bool evaluations = spec.shape.schedule != Kind::Stash;
   for (int r = 0; r + 1 < spec.shape.stages; ++r) {
     const List near = lists[static_cast<std::size_t>(r)];

@@ -1,4 +1,4 @@
-// Which weights a microbatch runs on.
+// Weights that microbatches run on, and predictions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,20 +14,20 @@ bool runs_under_flush(const Spec& spec, std::int64_t batch) {
   return batch < spec.sync_updates;
 }
 
-// Whether W(j) is there when batch j begins, since no batch is on its way then.
+// W(j) exists when batch j begins, because no batch is in flight then.
 bool begins_drained(const Spec& spec, std::int64_t batch) {
   if (spec.begins_drained && batch == spec.first_batch) return true;
   return batch == 0 || runs_under_flush(spec, batch) || runs_under_flush(spec, batch - 1);
 }
 
-bool is_predicted(const Spec& spec, std::int64_t batch) {
+bool must_be_predicted(const Spec& spec, std::int64_t batch) {
   return spec.shape.schedule == Kind::TwoBW && spec.shape.predict && !begins_drained(spec, batch);
 }
 
-// Of such a batch the first d-1+e+slack microbatches, one at least, run on P(j) and the others on W(j), if
-// twice d-1+e and slack are within m, something is left, and a gradient may wait in a second buffer.
-bool runs_on_prediction(const Spec& spec, const Instruction& instruction) {
-  if (!is_predicted(spec, instruction.batch)) return false;
+// The first d-1+e+step_slack microbatches of a predicted batch, at least one, run on P(j) and the others on
+// W(j): if 2(d-1+e) + step_slack <= m, some are left, and a gradient may wait in a second buffer.
+bool must_run_on_prediction(const Spec& spec, const Instruction& instruction) {
+  if (!must_be_predicted(spec, instruction.batch)) return false;
   const std::int64_t m = spec.shape.microbatches, d = spec.shape.stages;
   if (!spec.shape.double_buffer_gradients || d * spec.shape.replicas == 1) return true;
   const std::int64_t fill = d > 1 ? d - 1 + spec.shape.extra : 0;  // one stage has nobody to be ahead of
@@ -43,7 +43,7 @@ std::int64_t most_in_flight(const Spec& spec, int stage) {
   return behind + 1 + extra;
 }
 
-// Under stash, of the microbatches that were in flight when a resumed run was cut: as if it had not been.
+// Under stash: the microbatch was in flight at the cut that the run resumes from, and keeps its version.
 bool was_in_flight(const Spec& spec, int stage, std::int64_t microbatch) {
   return spec.first_batch > 0 && !spec.begins_drained &&
          microbatch < spec.first_batch * spec.shape.microbatches + most_in_flight(spec, stage) - 1;
@@ -71,7 +71,7 @@ std::int64_t version_by_rule(const Spec& spec, int stage, const Instruction& for
   return -1;
 }
 
-// When the list begins: in a resumed run the last one before it is made by Restore.
+// Updates before the list begins. In a resumed run Restore makes the last one.
 std::int64_t updates_made_before(const Spec& spec) {
   return spec.first_batch > 0 ? spec.first_batch - 1 : 0;
 }
@@ -87,8 +87,8 @@ std::vector<std::int64_t> versions_by_microbatch(const Spec& spec, List list) {
 
 }  // namespace
 
-// P(j) = W(j-1) and the first k_r = m - n_r + 1 gradients of batch j-1, no more and no fewer; with replicas
-// their sum, begun while one more microbatch runs where there is one.
+// P(j) is made from W(j-1) and exactly the first k_r = m - n_r + 1 gradients of batch j-1. With replicas it
+// is made from their sum, which begins one microbatch earlier if k_r > 1.
 std::string check_predictions(const Spec& spec, int stage, List list) {
   const std::int64_t m = spec.shape.microbatches, in = m - most_in_flight(spec, stage) + 1;
   const bool shares = spec.shape.replicas > 1;
@@ -96,7 +96,7 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
   // The next batch to predict; the first of a resumed run has its prediction from the checkpoint.
   std::int64_t next = spec.first_batch > 0 ? spec.first_batch + 1 : 0;
   const auto skip_to_predicted = [&] {
-    while (next < spec.updates && !is_predicted(spec, next)) ++next;
+    while (next < spec.updates && !must_be_predicted(spec, next)) ++next;
   };
   skip_to_predicted();
   std::int64_t backwards = spec.first_batch * m, updates_made = updates_made_before(spec), shared = 0;
@@ -111,7 +111,7 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
         ++updates_made;
         break;
       case Op::ReducePartial:
-        if (!shares || !is_predicted(spec, j + 1) || j + 1 == spec.updates)
+        if (!shares || !must_be_predicted(spec, j + 1) || j + 1 == spec.updates)
           return fmt::format("{} is not wanted", describe(instruction));
         if (shared > j) return fmt::format("{} comes twice", describe(instruction));
         if (backwards != j * m + taken)
@@ -120,7 +120,7 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
         shared = j + 1;
         break;
       case Op::Predict:
-        if (!is_predicted(spec, j) || j != next++)
+        if (!must_be_predicted(spec, j) || j != next++)
           return fmt::format("{} is not the next to be predicted", describe(instruction));
         skip_to_predicted();
         if (instruction.version != j || !instruction.predicted)
@@ -133,7 +133,7 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
         if (shares && shared != j) return fmt::format("{} before ReducePartial", describe(instruction));
         break;
       case Op::Forward:
-        if (is_predicted(spec, j) && j >= next)
+        if (must_be_predicted(spec, j) && j >= next)
           return fmt::format("{} comes before Predict", describe(instruction));
         break;
       default:
@@ -157,7 +157,7 @@ std::string check_version_rule(const Spec& spec, int stage, List list) {
       return fmt::format("{} must be on version {}", describe(instruction), expected);
     }
     const bool computes = instruction.op == Op::Forward || instruction.op == Op::Backward;
-    if (computes && instruction.predicted != runs_on_prediction(spec, instruction)) {
+    if (computes && instruction.predicted != must_run_on_prediction(spec, instruction)) {
       return fmt::format("{} must be on {} weights", describe(instruction),
                          instruction.predicted ? "true" : "predicted");
     }

@@ -10,57 +10,59 @@
 namespace twobw::schedule {
 namespace {
 
+using CheckOfStage = std::string (*)(const Spec&, int stage, List);
+
+template <CheckOfStage kCheck>
+std::string every_stage(const Spec& spec, const Lists& lists) {
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    const std::string problem = kCheck(spec, stage, lists[static_cast<std::size_t>(stage)]);
+    if (!problem.empty()) return fmt::format("stage {}: {}", stage, problem);
+  }
+  return {};
+}
+
 struct Entry {
   Property property;
   std::string_view name;
   std::string_view sentence;
-  std::string (*together)(const Spec&, const Lists&) = nullptr;  // one of the two
-  std::string (*by_stage)(const Spec&, int stage, List) = nullptr;
+  std::string (*check)(const Spec&, const Lists&);
 };
 
 constexpr std::array<Entry, 15> entries = {{
     {Property::Shape, "shape", "every instruction names a microbatch, a batch and a version of this run",
-     check_shape, nullptr},
-    {Property::Progress, "progress", "no worker waits for ever", check_progress, nullptr},
-    {Property::Dataflow, "dataflow", "within a stage everything comes after what it needs", nullptr,
-     check_dataflow},
+     check_shape},
+    {Property::Progress, "progress", "no worker waits forever", check_progress},
+    {Property::Dataflow, "dataflow", "within a stage every instruction comes after its inputs",
+     every_stage<check_dataflow>},
     {Property::Once, "once", "every microbatch runs forward and backward once per stage, in ascending order",
-     nullptr, check_once},
+     every_stage<check_once>},
     {Property::VersionRule, "version rule",
-     "every microbatch runs on the version of the rule, forward and backward alike", nullptr,
-     check_version_rule},
+     "every microbatch runs forward and backward on the version of the rule",
+     every_stage<check_version_rule>},
     {Property::Predictions, "predictions",
-     "every batch is predicted once, from the weights and the gradients of the rule", nullptr,
-     check_predictions},
-    {Property::Agreement, "agreement", "all stages run a microbatch on the same version", check_agreement,
-     nullptr},
-    {Property::InFlight, "in flight", "no stage holds more microbatches than its bound", nullptr,
-     check_in_flight},
-    {Property::Slots, "slots", "every forward finds its activation slot free", nullptr, check_slots},
-    {Property::WeightBuffers, "weight buffers", "no version is overwritten while it is needed", nullptr,
-     check_weight_buffers},
+     "every batch is predicted once, from the weights and the gradients of the rule",
+     every_stage<check_predictions>},
+    {Property::Agreement, "agreement", "all stages run a microbatch on the same version", check_agreement},
+    {Property::InFlight, "in flight", "no stage holds more microbatches than its bound",
+     every_stage<check_in_flight>},
+    {Property::Slots, "slots", "every forward finds its activation slot free", every_stage<check_slots>},
+    {Property::WeightBuffers, "weight buffers", "no version is overwritten while it is needed",
+     every_stage<check_weight_buffers>},
     {Property::GradientBuffers, "gradient buffers",
-     "no batch accumulates into a buffer that still waits for its update", nullptr, check_gradient_buffers},
-    {Property::Updates, "updates", "every update happens once per stage, in order", nullptr, check_updates},
-    {Property::Evaluations, "evaluations", "the newest version is evaluated whenever it is due", nullptr,
-     check_evaluations},
-    {Property::Saves, "saves", "every cut that is due is saved once, with what the batch after it reads",
-     nullptr, check_saves},
-    {Property::Links, "links", "every link is received from in the order it is sent to", check_links,
-     nullptr},
+     "no batch accumulates into a buffer that still waits for its update",
+     every_stage<check_gradient_buffers>},
+    {Property::Updates, "updates", "every update happens once per stage, in order",
+     every_stage<check_updates>},
+    {Property::Evaluations, "evaluations", "the newest version is evaluated whenever it is due",
+     every_stage<check_evaluations>},
+    {Property::Saves, "saves",
+     "every cut that is due is saved once, with the weights that the batch after it reads",
+     every_stage<check_saves>},
+    {Property::Links, "links", "every link is received from in the order it is sent to", check_links},
 }};
 
 const Entry& entry_of(Property property) {
   return entries[static_cast<std::size_t>(property)];
-}
-
-std::string run(const Entry& entry, const Spec& spec, const Lists& lists) {
-  if (entry.together != nullptr) return entry.together(spec, lists);
-  for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    const std::string problem = entry.by_stage(spec, stage, lists[static_cast<std::size_t>(stage)]);
-    if (!problem.empty()) return fmt::format("stage {}: {}", stage, problem);
-  }
-  return {};
 }
 
 }  // namespace
@@ -97,7 +99,7 @@ Report check(const Spec& spec, const Lists& lists) {
   Report report;
   for (const Entry& entry : entries) {
     if (entry.property == Property::Agreement && spec.shape.schedule == Kind::Stash) continue;
-    report.findings.push_back({entry.property, run(entry, spec, lists)});
+    report.findings.push_back({entry.property, entry.check(spec, lists)});
     if (!report.holds(Property::Shape)) return report;
   }
   for (const auto& list : lists) {

@@ -1,5 +1,5 @@
-// The checker's single checks, one a property. Each returns the first problem found, or nothing.
-// All but check_shape rely on a good shape: numbers in range, so that they may index by them.
+// The checker's checks, one per property. Each returns the first problem, or an empty text. All except
+// check_shape require a good shape: numbers in range, so that they can be indices.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ std::string check_progress(const Spec& spec, const Lists& lists);
 std::string check_agreement(const Spec& spec, const Lists& lists);
 std::string check_links(const Spec& spec, const Lists& lists);
 
-// Of one stage; the caller adds its number to the problem.
+// Checks of one stage; the caller adds its number to the problem.
 std::string check_dataflow(const Spec& spec, int stage, List list);
 std::string check_once(const Spec& spec, int stage, List list);
 std::string check_version_rule(const Spec& spec, int stage, List list);

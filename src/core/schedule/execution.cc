@@ -9,7 +9,6 @@
 namespace twobw::schedule {
 namespace {
 
-constexpr std::size_t op_count = static_cast<std::size_t>(Op::Evaluate) + 1;
 constexpr std::int64_t never = -1;
 
 std::int64_t index_of(const Instruction& instruction) {
@@ -42,10 +41,10 @@ class Executor {
  private:
   struct Worker {
     std::int64_t clock = 0;
-    std::array<std::vector<std::int64_t>, op_count> ends;  // by op, then microbatch or batch
+    std::array<std::vector<std::int64_t>, kOps> ends;  // by op, then microbatch or batch
   };
 
-  // Runs worker r until it waits; whether it got anywhere.
+  // Runs worker r until it waits. Returns whether it made progress.
   bool advance(std::size_t r) {
     std::vector<Span>& times = result_.times[r];
     const std::size_t before = times.size();
@@ -60,7 +59,7 @@ class Executor {
     return times.size() > before;
   }
 
-  // When what the instruction waits for has happened: 0 if it waits for nothing.
+  // When the instruction may start, as far as others decide: 0 if it waits for nobody.
   std::int64_t ready_at(std::size_t r, const Instruction& instruction) const {
     switch (instruction.op) {
       case Op::RecvActivation:
@@ -68,13 +67,16 @@ class Executor {
       case Op::RecvGradient:
         return is_last(r) ? never : end_of(r + 1, Op::SendGradient, instruction);
       case Op::ReduceGradients:
-        return is_first(r) && !is_last(r) ? reduced_by(stages_ - 1, stages_, instruction) : 0;
+        if (!is_first(r) || is_last(r)) return 0;
+        return end_of_all(stages_ - 1, stages_, Op::ReduceGradients, instruction.batch);
       case Op::Step:
-        return only_one_ && r > 0 ? end_of(0, Op::Step, instruction) : reduced_by(0, 1, instruction);
+        if (only_one_ && r > 0) return end_of(0, Op::Step, instruction);
+        return end_of_all(0, 1, Op::ReduceGradients, instruction.batch);
       case Op::Predict:
-        return replicas_ == 1 ? 0 : partly_reduced(r, instruction.batch - 1);
+        if (replicas_ == 1) return 0;
+        return end_of_all(r % stages_, stages_, Op::ReducePartial, instruction.batch - 1);
       case Op::Evaluate:
-        if (!all_after_come_to(r, instruction)) return never;
+        if (!all_after_reach(r, instruction)) return never;
         return is_first(r) ? 0 : end_of(r - 1, Op::Evaluate, instruction);
       case Op::BeginBatch:
         return r == 0 ? 0 : end_of(0, Op::BeginBatch, instruction);
@@ -83,7 +85,7 @@ class Executor {
     }
   }
 
-  bool all_after_come_to(std::size_t r, const Instruction& evaluate) const {
+  bool all_after_reach(std::size_t r, const Instruction& evaluate) const {
     for (; !is_last(r); ++r) {
       const auto& list = lists_[r + 1];
       const std::size_t next = result_.times[r + 1].size();
@@ -103,22 +105,11 @@ class Executor {
     return ends[static_cast<std::size_t>(index)];
   }
 
-  // When the batch's gradients are complete on workers first, first + step, ...
-  std::int64_t reduced_by(std::size_t first, std::size_t step, const Instruction& instruction) const {
+  // When workers first, first + step, ... have all run `op` of the batch.
+  std::int64_t end_of_all(std::size_t first, std::size_t step, Op op, std::int64_t batch) const {
     std::int64_t latest = 0;
     for (std::size_t r = first; r < lists_.size(); r += step) {
-      const std::int64_t end = end_of(r, Op::ReduceGradients, instruction);
-      if (end == never) return never;
-      latest = std::max(latest, end);
-    }
-    return latest;
-  }
-
-  // When all replicas of worker r's stage have begun the sum of what they predict from.
-  std::int64_t partly_reduced(std::size_t r, std::int64_t batch) const {
-    std::int64_t latest = 0;
-    for (std::size_t other = r % stages_; other < lists_.size(); other += stages_) {
-      const std::int64_t end = end_of(other, Op::ReducePartial, {.batch = batch});
+      const std::int64_t end = end_of(r, op, {.batch = batch});
       if (end == never) return never;
       latest = std::max(latest, end);
     }
@@ -150,7 +141,7 @@ class Executor {
       const std::string who =
           worker_name(replicas_, static_cast<int>(r / stages_), static_cast<int>(r % stages_));
       text +=
-          fmt::format("{}{} waits for ever at {}", text.empty() ? "" : "; ", who, describe(lists_[r][done]));
+          fmt::format("{}{} waits forever at {}", text.empty() ? "" : "; ", who, describe(lists_[r][done]));
     }
     return text;
   }
@@ -163,14 +154,6 @@ class Executor {
   std::vector<Worker> workers_;
   Execution result_;
 };
-
-// When stage 0, the last to finish a batch, ends the backward of microbatch k.
-std::int64_t backward_end(const Lists& lists, const Execution& execution, std::int64_t k) {
-  for (std::size_t i = 0; i < lists[0].size(); ++i) {
-    if (lists[0][i].op == Op::Backward && lists[0][i].microbatch == k) return execution.times[0][i].end;
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -187,7 +170,7 @@ Execution execute(const Lists& lists, const Costs& costs, int replicas, bool onl
 }
 
 double steady_ticks_per_batch(const Spec& spec, const Costs& costs) {
-  // Batches enough on both sides of those measured that neither filling nor draining is seen.
+  // Enough batches before and after the measured ones to exclude filling and draining.
   const std::int64_t margin = 2 + (spec.shape.stages + spec.shape.extra) / spec.shape.microbatches;
   const std::int64_t first = synchronous_batches(spec) + 2 * margin;
   const std::int64_t measured = 4 * margin;
@@ -197,8 +180,10 @@ double steady_ticks_per_batch(const Spec& spec, const Costs& costs) {
 
   const Lists lists = all_instructions(longer);
   const Execution execution = execute(lists, costs);
+  // Stage 0 is the last to finish a batch.
   const auto end_of_batch = [&](std::int64_t batch) {
-    return backward_end(lists, execution, (batch + 1) * spec.shape.microbatches - 1);
+    const auto ends = [&](const Instruction& i) { return i.op == Op::ReduceGradients && i.batch == batch; };
+    return execution.times[0][std::ranges::find_if(lists[0], ends) - lists[0].begin()].end;
   };
   return static_cast<double>(end_of_batch(first + measured) - end_of_batch(first)) /
          static_cast<double>(measured);

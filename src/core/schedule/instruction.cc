@@ -4,40 +4,25 @@
 
 namespace twobw::schedule {
 
-std::string_view name(Op op) {
-  switch (op) {
-    case Op::BeginBatch:
-      return "BeginBatch";
-    case Op::RecvActivation:
-      return "RecvActivation";
-    case Op::Forward:
-      return "Forward";
-    case Op::SendActivation:
-      return "SendActivation";
-    case Op::RecvGradient:
-      return "RecvGradient";
-    case Op::Backward:
-      return "Backward";
-    case Op::SendGradient:
-      return "SendGradient";
-    case Op::ReducePartial:
-      return "ReducePartial";
-    case Op::ReduceGradients:
-      return "ReduceGradients";
-    case Op::Step:
-      return "Step";
-    case Op::Predict:
-      return "Predict";
-    case Op::SaveCompute:
-      return "SaveCompute";
-    case Op::Save:
-      return "Save";
-    case Op::Restore:
-      return "Restore";
-    case Op::Evaluate:
-      return "Evaluate";
-  }
-  return "?";
+const OpInfo& info(Op op) {
+  static constexpr OpInfo kInfo[kOps] = {
+      {.name = "BeginBatch"},
+      {.name = "RecvActivation", .of_microbatch = true},
+      {.name = "Forward", .of_microbatch = true, .of_version = true},
+      {.name = "SendActivation", .of_microbatch = true},
+      {.name = "RecvGradient", .of_microbatch = true},
+      {.name = "Backward", .of_microbatch = true, .of_version = true},
+      {.name = "SendGradient", .of_microbatch = true},
+      {.name = "ReducePartial"},
+      {.name = "ReduceGradients"},
+      {.name = "Step", .of_version = true},
+      {.name = "Predict", .of_version = true},
+      {.name = "SaveCompute", .of_version = true},
+      {.name = "Save", .of_version = true},
+      {.name = "Restore", .of_version = true},
+      {.name = "Evaluate", .of_version = true},
+  };
+  return kInfo[static_cast<std::size_t>(op)];
 }
 
 std::string describe(const Instruction& instruction) {

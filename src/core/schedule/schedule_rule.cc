@@ -5,12 +5,34 @@
 #include "core/base/error.h"
 
 namespace twobw::schedule {
+namespace {
+
+// Under 2bw the update of a batch may wait while later microbatches run.
+bool delays_steps(const Spec& spec, std::int64_t batch) {
+  return spec.shape.schedule == Kind::TwoBW && !is_synchronous(spec, batch);
+}
+
+// in_flight_bound() for microbatch k: that of flush in the first, synchronous updates.
+int window(const Spec& spec, int stage, std::int64_t microbatch) {
+  if (!is_synchronous(spec, microbatch / spec.shape.microbatches)) return in_flight_bound(spec, stage);
+  Spec phase = spec;
+  phase.shape.schedule = Kind::Flush;
+  return in_flight_bound(phase, stage);
+}
+
+// Updates that stage r makes before it forwards microbatch k.
+std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch) {
+  if (runs_on_prediction(spec, microbatch)) return microbatch / spec.shape.microbatches - 1;
+  return version_of(spec, stage, microbatch);
+}
+
+}  // namespace
 
 Stream::Stream(const Spec& spec, int stage) : spec_(spec), stage_(stage), batches_(spec.updates) {
   validate(spec);
   begun_ = spec.first_batch;
   forwards_ = backwards_ = spec.first_batch * spec.shape.microbatches;
-  // The last step before a resumed run is there as Restore.
+  // In a resumed run Restore stands in for the last step before it.
   steps_ = std::max<std::int64_t>(0, spec.first_batch - 1);
   written_ = first_generation(spec);
   if (spec.evaluate_every > 0) evaluated_ = steps_ - steps_ % spec.evaluate_every;
@@ -38,7 +60,7 @@ void Stream::save_before(std::int64_t batch) {
   if (spec_.saves && batch > spec_.first_batch && batch < batches_) to_save_.insert(batch);
 }
 
-// The whole schedule: forward when the window and the versions allow it, else backward.
+// The whole schedule: forward if the window and the versions allow it, else backward.
 void Stream::refill() {
   if (may_forward()) {
     const std::int64_t batch = forwards_ / spec_.shape.microbatches;
@@ -51,7 +73,7 @@ void Stream::refill() {
     emit_backward();
   } else {
     while (steps_ < batches_) emit_step(steps_);
-    // A run that was stopped lacks what batch `batches_` would have run on.
+    // A stopped run has no weights for batch `batches_` to save.
     if (spec_.save_last && spec_.saves && batches_ == spec_.updates) emit_save(batches_ - 1);
     if (spec_.evaluate_every > 0 && batches_ > 0 && evaluated_ < batches_) emit_evaluate(batches_ - 1);
     ended_ = true;
@@ -72,32 +94,36 @@ void Stream::emit_begin(std::int64_t batch) {
   if (due && spec_.saves && batch > spec_.first_batch) to_save_.insert(batch);
 }
 
+void Stream::emit_compute(Op op, std::int64_t microbatch) {
+  const std::int64_t version = version_of(spec_, stage_, microbatch);
+  const bool predicted = runs_on_prediction(spec_, microbatch);
+  ready_.push_back({.op = op,
+                    .batch = microbatch / spec_.shape.microbatches,
+                    .microbatch = microbatch,
+                    .version = version,
+                    .slot = static_cast<int>(microbatch % in_flight_bound(spec_, stage_)),
+                    .predicted = predicted,
+                    .generation = generation_of(spec_, version, predicted)});
+}
+
 void Stream::emit_forward() {
   const std::int64_t k = forwards_++;
   const std::int64_t batch = k / spec_.shape.microbatches;
-  const std::int64_t version = version_of(spec_, stage_, k);
-  const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
   const std::int64_t updates = updates_before(spec_, stage_, k);
   while (steps_ < updates) emit_step(steps_);
-  // The step was made before the batch began.
+  // The step came before the batch began.
   if (to_save_.erase(steps_) > 0) {
     emit_save_compute(steps_ - 1);
     emit_save(steps_ - 1);
   }
   if (delays_steps(spec_, batch)) evaluate_up_to(updates);
-  // A resumed run has the prediction of its first batch from the checkpoint.
+  // The checkpoint has the prediction of a resumed run's first batch.
   const bool begins = k % spec_.shape.microbatches == 0 && batch > spec_.first_batch;
-  if (begins && predicts(spec_, batch)) emit_predict(batch);
-  const bool predicted = runs_predicted(spec_, k);
-
+  if (begins && is_predicted(spec_, batch))
+    ready_.push_back(
+        {.op = Op::Predict, .batch = batch, .version = batch, .predicted = true, .generation = ++written_});
   if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
-  ready_.push_back({.op = Op::Forward,
-                    .batch = batch,
-                    .microbatch = k,
-                    .version = version,
-                    .slot = slot,
-                    .predicted = predicted,
-                    .generation = generation_of(spec_, version, predicted)});
+  emit_compute(Op::Forward, k);
   if (stage_ + 1 < spec_.shape.stages)
     ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
 }
@@ -105,23 +131,14 @@ void Stream::emit_forward() {
 void Stream::emit_backward() {
   const std::int64_t k = backwards_++;
   const std::int64_t batch = k / spec_.shape.microbatches;
-  const std::int64_t version = version_of(spec_, stage_, k);
-  const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
-  const bool predicted = runs_predicted(spec_, k);
-  // The gradient that the buffer still holds goes first.
+  // First applies the gradient that the buffer still holds.
   while (steps_ <= batch - gradient_buffers(spec_, stage_)) emit_step(steps_);
   if (stage_ + 1 < spec_.shape.stages)
     ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
-  ready_.push_back({.op = Op::Backward,
-                    .batch = batch,
-                    .microbatch = k,
-                    .version = version,
-                    .slot = slot,
-                    .predicted = predicted,
-                    .generation = generation_of(spec_, version, predicted)});
+  emit_compute(Op::Backward, k);
   if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});
 
-  const bool shares = spec_.shape.replicas > 1 && predicts(spec_, batch + 1) && batch + 1 < batches_;
+  const bool shares = spec_.shape.replicas > 1 && is_predicted(spec_, batch + 1) && batch + 1 < batches_;
   if (shares && backwards_ - batch * spec_.shape.microbatches == predicted_from(spec_, stage_))
     ready_.push_back({.op = Op::ReducePartial, .batch = batch});
   if (backwards_ % spec_.shape.microbatches == 0) {
@@ -132,8 +149,8 @@ void Stream::emit_backward() {
 
 void Stream::emit_step(std::int64_t batch) {
   evaluate_up_to(batch);
-  // With nothing but predictions to compute with, it is the optimizer that has the true weights.
-  const bool writes = !predicts(spec_, batch + 1) || switches_to_true_weights(spec_);
+  // If all microbatches run on predictions, only the optimizer has the true weights.
+  const bool writes = !is_predicted(spec_, batch + 1) || switches_to_true_weights(spec_);
   const bool saves = to_save_.erase(batch + 1) > 0;
   if (saves) emit_save_compute(batch);
   ready_.push_back({.op = batch < spec_.first_batch ? Op::Restore : Op::Step,
@@ -145,19 +162,14 @@ void Stream::emit_step(std::int64_t batch) {
   if (!delays_steps(spec_, batch)) evaluate_up_to(batch + 1);
 }
 
-void Stream::emit_predict(std::int64_t batch) {
-  ready_.push_back(
-      {.op = Op::Predict, .batch = batch, .version = batch, .predicted = true, .generation = ++written_});
-}
-
-// The last stage may write W(batch+1) over what the batch after it reads besides, so that is copied before.
+// Before the step: the last stage may overwrite these older weights with W(batch+1).
 void Stream::emit_save_compute(std::int64_t batch) {
   const std::vector<std::int64_t> older = older_generations(spec_, stage_, batch + 1);
   if (older.empty()) return;
   ready_.push_back({.op = Op::SaveCompute,
                     .batch = batch,
                     .version = batch + 1,
-                    .predicted = predicts(spec_, batch + 1),
+                    .predicted = is_predicted(spec_, batch + 1),
                     .generation = older.front()});
 }
 
@@ -165,8 +177,8 @@ void Stream::emit_save(std::int64_t batch) {
   ready_.push_back({.op = Op::Save, .batch = batch, .version = batch + 1});
 }
 
-// Under 2BW all stages evaluate update t at one place of the forward order, before the first
-// forward on W(t+1): activations then travel every link in one order, evaluations among them.
+// Under 2bw all stages evaluate update t at the same place of the forward order, before the first forward on
+// W(t+1): then every link carries all activations, evaluations included, in one order.
 void Stream::evaluate_up_to(std::int64_t updates) {
   if (spec_.evaluate_every <= 0) return;
   const std::int64_t last_due = updates - updates % spec_.evaluate_every;

@@ -1,8 +1,8 @@
-// The instruction list of one stage, one instruction at a time, so that a run of a million updates
-// needs no memory for it and may end early. Pure: depends on (spec, stage) and stop_before alone.
+// The instruction list of one stage, one instruction at a time: a run of a million updates needs no memory
+// for it and may end early. Pure: depends only on (spec, stage), stop_before and save_before.
 //
-// 2BW, d=4, m=4. One column is the time of a forward, a backward takes two; the number is the
-// microbatch. No column is idle once the pipeline is full, though batch 1 (4..7) follows batch 0:
+// 2BW, d=4, m=4. A column is the time of a forward, a backward takes two; the number is the microbatch. Once
+// the pipeline is full no column is idle, although batch 1 (4..7) follows batch 0:
 //
 //   r=0  0 1 2 3 . . . . . . 0 0 4 1 1 5 2 2 6 3 3 7 4 4 ...
 //   r=1  . 0 1 2 . . . . 0 0 3 1 1 4 2 2 5 3 3 6 4 4 7 ...
@@ -24,29 +24,29 @@ namespace twobw::schedule {
 
 class Stream {
  public:
-  // Throws InputError when the spec is not valid.
+  // Throws InputError if the spec is not valid.
   Stream(const Spec& spec, int stage);
 
-  // The next instruction; nothing when the list is at its end.
+  // The next instruction; null at the end of the list.
   std::optional<Instruction> next();
 
-  // The one after it, where it belongs to the same work; else nothing.
+  // The instruction after the last one that next() returned; null if it is not decided yet.
   const Instruction* upcoming() const { return ready_.empty() ? nullptr : &ready_.front(); }
 
-  // Ends the run early: batch `batch` and those after it never begin. To be called, by every stage
-  // alike, in answer to the BeginBatch of that batch.
+  // Ends the run early: batch `batch` and later ones never begin. Every stage must call it when it takes the
+  // BeginBatch of that batch.
   void stop_before(std::int64_t batch);
-  // The cut before batch `batch` is saved, whether or not it is due. To be called likewise, by all stages.
+  // Saves the cut before batch `batch`, due or not. Every stage must call it, as for stop_before().
   void save_before(std::int64_t batch);
 
  private:
   void refill();
   bool may_forward() const;
   void emit_begin(std::int64_t batch);
+  void emit_compute(Op op, std::int64_t microbatch);
   void emit_forward();
   void emit_backward();
   void emit_step(std::int64_t batch);
-  void emit_predict(std::int64_t batch);
   void emit_evaluate(std::int64_t batch);
   void emit_save_compute(std::int64_t batch);
   void emit_save(std::int64_t batch);
@@ -62,7 +62,7 @@ class Stream {
   std::int64_t steps_ = 0;          // updates made
   std::int64_t written_ = 0;        // the newest generation
   std::int64_t evaluated_ = 0;      // the newest version evaluated so far
-  std::set<std::int64_t> to_save_;  // cuts, as updates, whose batch has begun and that are not saved yet
+  std::set<std::int64_t> to_save_;  // cuts, as updates, whose batch has begun and whose save is pending
   bool ended_ = false;
   std::deque<Instruction> ready_;
 };
@@ -74,7 +74,8 @@ std::vector<Instruction> instructions(const Spec& spec, int stage);
 using Lists = std::vector<std::vector<Instruction>>;
 Lists all_instructions(const Spec& spec);
 
-// The lists of all workers, given those of replica 0: the other replicas do the same, but do not evaluate.
+// Lists of all workers from those of replica 0: the other replicas run the same, but neither evaluate nor
+// save.
 Lists of_all_replicas(const Spec& spec, const Lists& first);
 
 }  // namespace twobw::schedule

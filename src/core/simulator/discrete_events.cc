@@ -1,4 +1,4 @@
-// One event loop: whose turn it is, what a stage then does, what all stages do together.
+// The event loop, and the instructions of a single stage; updates.cc has those of all stages together.
 #include "core/simulator/discrete_events.h"
 
 #include <algorithm>
@@ -40,14 +40,14 @@ DiscreteEvents::DiscreteEvents(const Spec& spec, const System& system, Recording
   };
   for (int r = 0; r + 1 < spec.shape.stages; ++r) {
     const Boundary& boundary = system.boundaries[r];
-    // What is under way in either direction is in flight at r.
+    // Messages in transfer, in either direction, are in flight at r.
     const int capacity = schedule::in_flight_bound(spec, r);
     join(activations_[r + 1], capacity, boundary.activation_bytes, boundary.forward_channel);
     join(gradients_[r], capacity, boundary.gradient_bytes, boundary.backward_channel);
     use(boundary.forward_channel);
     use(boundary.backward_channel);
   }
-  // Stage 0 is ahead of the last by what it holds in flight, counted in batches.
+  // Stage 0 is ahead of the last by the batches it has in flight.
   begun_.resize(ring_size(schedule::in_flight_bound(spec, 0) / spec.shape.microbatches + 3));
 
   stages_.reserve(spec.shape.stages);
@@ -70,7 +70,7 @@ DiscreteEvents::DiscreteEvents(const Spec& spec, const System& system, Recording
   for (int r = 0; r < spec.shape.stages; ++r) queue(0, r);
 }
 
-// As large as what it shares the channel with, and never so small that there are very many.
+// As large as the messages that share the channel, but at most 256 pieces.
 double DiscreteEvents::piece_of(int channel, double bytes) const {
   if (!is_shared(channel)) return bytes;
   double largest = 0;
@@ -112,7 +112,7 @@ std::vector<schedule::Event> DiscreteEvents::take_events() {
   return all;
 }
 
-// --- whose turn it is -------------------------------------------------------------------------
+// --- The event loop ---
 
 namespace {
 
@@ -144,7 +144,7 @@ std::string DiscreteEvents::describe_waiting() const {
   std::string text;
   for (int r = 0; r < stages(); ++r) {
     if (stages_[r].ended) continue;
-    text += fmt::format("{}stage {} waits for ever at {}", text.empty() ? "" : "; ", r,
+    text += fmt::format("{}stage {} waits forever at {}", text.empty() ? "" : "; ", r,
                         schedule::describe(stages_[r].next));
   }
   return text;
@@ -180,7 +180,7 @@ bool DiscreteEvents::must_let_others_pass(int r) const {
   return asks && !turns_.empty() && later(Turn{stage.clock, r}, turns_.front());
 }
 
-// Whether the stage waited for it; if so it goes on where it stands.
+// Resumes the stage if it waits for this.
 void DiscreteEvents::wake(int r, Op awaited, std::int64_t batch, double time) {
   Stage& stage = stages_[r];
   if (!stage.waiting || stage.next.op != awaited || stage.next.batch != batch) return;
@@ -188,9 +188,9 @@ void DiscreteEvents::wake(int r, Op awaited, std::int64_t batch, double time) {
   queue(std::max(stage.clock, time), r);
 }
 
-// --- what a stage does ------------------------------------------------------------------------
+// --- Instructions of one stage ---
 
-// False where it has to wait for something that has not happened yet: it is asked again then.
+// Returns false if the stage must wait for an event that has not happened yet; wake() then runs it again.
 bool DiscreteEvents::carry_out(int r) {
   Stage& stage = stages_[r];
   const StageTimes& times = system_.stages[r];
@@ -200,25 +200,19 @@ bool DiscreteEvents::carry_out(int r) {
     case Op::RecvActivation:
       return receive(r, activations_[r], &StageUse::wait_activation);
     case Op::Forward:
-      work(stage, times.forward, &StageUse::forward);
-      return true;
+      return work(stage, times.forward, &StageUse::forward);
     case Op::SendActivation:
-      send(r, activations_[r + 1], r + 1, Op::RecvActivation);
-      return true;
+      return send(r, activations_[r + 1], r + 1, Op::RecvActivation);
     case Op::RecvGradient:
       return receive(r, gradients_[r], &StageUse::wait_gradient);
     case Op::Backward:
-      work(stage, times.backward, &StageUse::backward);
-      return true;
+      return work(stage, times.backward, &StageUse::backward);
     case Op::SendGradient:
-      send(r, gradients_[r - 1], r - 1, Op::RecvGradient);
-      return true;
+      return send(r, gradients_[r - 1], r - 1, Op::RecvGradient);
     case Op::ReducePartial:
-      reduce_partly(r);
-      return true;
+      return reduce_partial(r);
     case Op::ReduceGradients:
-      reduce(r);
-      return true;
+      return reduce(r);
     case Op::Step:
       return step(r);
     case Op::Predict:
@@ -233,9 +227,10 @@ bool DiscreteEvents::carry_out(int r) {
   return true;
 }
 
-void DiscreteEvents::work(Stage& stage, double seconds, double StageUse::*use) {
+bool DiscreteEvents::work(Stage& stage, double seconds, double StageUse::*use) {
   stage.clock += seconds;
   stage.use.*use += seconds;
+  return true;
 }
 
 void DiscreteEvents::wait_until(Stage& stage, double time, double StageUse::*wait) {
@@ -264,11 +259,10 @@ bool DiscreteEvents::receive(int r, const Mailbox& mailbox, double StageUse::*wa
   const std::int64_t k = stage.next.microbatch;
   if (k >= mailbox.sent) return false;
   wait_until(stage, arrivals_[mailbox.first + static_cast<std::size_t>(k & mailbox.mask)], wait);
-  work(stage, system_.stages[r].working_overhead, &StageUse::handing_over);
-  return true;
+  return work(stage, system_.stages[r].working_overhead, &StageUse::handing_over);
 }
 
-void DiscreteEvents::send(int r, Mailbox& mailbox, int to, Op awaited) {
+bool DiscreteEvents::send(int r, Mailbox& mailbox, int to, Op awaited) {
   Stage& stage = stages_[r];
   const std::int64_t k = stage.next.microbatch;
   work(stage, system_.stages[r].working_overhead, &StageUse::handing_over);
@@ -276,6 +270,7 @@ void DiscreteEvents::send(int r, Mailbox& mailbox, int to, Op awaited) {
   arrivals_[mailbox.first + static_cast<std::size_t>(k & mailbox.mask)] = arrival;
   mailbox.sent = k + 1;
   wake(to, awaited, stage.next.batch, arrival);
+  return true;
 }
 
 double DiscreteEvents::occupy(int channel, double time, double bytes) {
@@ -298,121 +293,6 @@ bool DiscreteEvents::evaluate(int r) {
   ++stage.evaluations;
   if (r + 1 < stages()) wake(r + 1, Op::Evaluate, stage.next.batch, stage.clock);
   return true;
-}
-
-// --- what all stages do together --------------------------------------------------------------
-
-// The all-reduce runs beside the compute. The ends of a tie then exchange their sums: the primary answers for
-// the norm of the whole, so its contribution takes the copy's part too.
-void DiscreteEvents::reduce(int r) {
-  Stage& stage = stages_[r];
-  if (recording_.batch_ends) stage.batch_ends.push_back({stage.clock, stage.use});
-  enter(r, {.batch = stage.next.batch, .ready = stage.clock});
-  if (r == 0) ++batches_ended_;
-}
-
-// The replicas are alike: when one begins its sum, all do.
-void DiscreteEvents::reduce_partly(int r) {
-  Stage& stage = stages_[r];
-  stage.sums = true;
-  enter(r, {.batch = stage.next.batch, .partial = true, .ready = stage.clock});
-}
-
-bool DiscreteEvents::predict(int r) {
-  Stage& stage = stages_[r];
-  if (stage.sums) return false;
-  wait_until(stage, stage.partly, &StageUse::wait_reduce);
-  work(stage, system_.stages[r].predict, &StageUse::step);
-  return true;
-}
-
-void DiscreteEvents::summed(int r, const Parcel& parcel, double time) {
-  Stage& stage = stages_[r];
-  if (parcel.partial) {
-    stage.sums = false;
-    stage.partly = time;
-    wake(r, Op::Predict, stage.next.batch, time);
-    return;
-  }
-  if (tied() && r == 0) enter(tie_flow(0), {.batch = parcel.batch, .ready = time});
-  if (tied() && r + 1 == stages()) enter(tie_flow(1), {.batch = parcel.batch, .ready = time});
-  if (!takes_tie_in_step(r)) contribute(parcel.batch, time);
-}
-
-DiscreteEvents::Update& DiscreteEvents::update_of(std::int64_t batch) {
-  Update& update = updates_[static_cast<std::size_t>(batch % kUpdates)];
-  if (update.batch != batch) {
-    TWOBW_ASSERT(update.missing == 0 && batch > update.batch, "update {} is asked for while {} lacks {}",
-                 batch, update.batch, update.missing);
-    const bool in_reduce = tied() && !takes_tie_in_step(0);  // as a contribution of its own
-    update = {.batch = batch,
-              .missing = stages() + (in_reduce ? 1 : 0),
-              .at_copy = tied() ? kNever : 0,
-              .at_primary = takes_tie_in_step(0) ? kNever : 0,
-              .primary_contributed = !takes_tie_in_step(0)};
-  }
-  return update;
-}
-
-void DiscreteEvents::contribute(std::int64_t batch, double time) {
-  Update& update = update_of(batch);
-  update.complete = std::max(update.complete, time);
-  if (--update.missing > 0) return;
-  for (int r = 0; r < stages(); ++r) wake(r, Op::Step, batch, update.complete);
-}
-
-bool DiscreteEvents::step(int r) {
-  Stage& stage = stages_[r];
-  Update& update = update_of(stage.next.batch);
-  if (r == 0 && !update.primary_contributed) {
-    if (update.at_primary == kNever) return false;
-    wait_until(stage, update.at_primary, &StageUse::wait_reduce);
-    update.primary_contributed = true;
-    contribute(stage.next.batch, stage.clock);
-  }
-  const bool is_copy = r > 0 && r + 1 == stages();
-  if (update.missing > 0 || (is_copy && update.at_copy == kNever)) return false;
-  const double ready = update.complete + system_.agree;
-  wait_until(stage, is_copy ? std::max(ready, update.at_copy) : ready, &StageUse::wait_reduce);
-  work(stage, system_.stages[r].step, &StageUse::step);
-  return true;
-}
-
-// The copy's part has come to the primary, or the primary's to the copy.
-void DiscreteEvents::exchanged(int end, std::int64_t batch, double time) {
-  if (end == 1 && !takes_tie_in_step(0)) return contribute(batch, time);
-  Update& update = update_of(batch);
-  (end == 1 ? update.at_primary : update.at_copy) = time;
-  wake(end == 1 ? 0 : stages() - 1, Op::Step, batch, time);
-}
-
-void DiscreteEvents::enter(int index, const Parcel& parcel) {
-  Flow& flow = flows_[index];
-  flow.parcels.push_back(parcel);
-  if (flow.parcels.size() > 1) return;  // its turn comes
-  flow.left = flow.bytes;
-  queue(std::max(flow.free, parcel.ready), stages() + index);
-}
-
-void DiscreteEvents::advance_flow(int index, double time) {
-  Flow& flow = flows_[index];
-  const double piece = std::min(flow.left, flow.piece);
-  const double passed = piece > 0 ? occupy(flow.channel, time, piece) : time;
-  flow.left -= piece;
-  if (flow.left > 0) return queue(passed, stages() + index);
-
-  const Parcel parcel = flow.parcels.front();
-  flow.parcels.pop_front();
-  flow.free = passed + flow.after;
-  if (!flow.parcels.empty()) {
-    flow.left = flow.bytes;
-    queue(std::max(flow.free, flow.parcels.front().ready), stages() + index);
-  }
-  if (index < stages()) {
-    summed(index, parcel, flow.free);
-  } else {
-    exchanged(index - stages(), parcel.batch, passed + latency(flow.channel));
-  }
 }
 
 }  // namespace twobw::simulator

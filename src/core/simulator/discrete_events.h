@@ -1,9 +1,9 @@
-// The events behind simulate(): every stage carries out its list, one instruction after the other, and
-// what lies between stages (transfers, sums, decisions) happens as early as it can.
+// Discrete-event simulation behind simulate(): every stage executes its list in order; transfers, sums and
+// decisions between stages happen as early as possible.
 //
-// A stage runs ahead of the others until it must wait for something that has not happened yet. Only
-// where two may ask for one channel does it matter who asks first, so there, and only there, a stage
-// lets all others catch up before it asks: those that are earlier in time are served earlier.
+// A stage runs ahead of the others until it must wait for an event that has not happened yet. The order of
+// requests matters only for channels with several users: before it requests one, a stage lets all stages that
+// are earlier in simulated time run first.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace twobw::simulator {
 
-// A stage at the end of its last backward of a batch: when, and all its time until then by use.
+// End of a stage's last backward of a batch, and all its time until then by use.
 struct BatchEnd {
   double time = 0;
   StageUse use;
@@ -33,7 +33,7 @@ class DiscreteEvents {
  public:
   DiscreteEvents(const schedule::Spec& spec, const System& system, Recording recording);
 
-  // Runs until stage 0, which is the last to, has ended one more batch.
+  // Runs until stage 0, the last stage to do so, has ended one more batch.
   void run_batch();
   // Runs all lists to their end.
   void run();
@@ -43,8 +43,8 @@ class DiscreteEvents {
   std::vector<schedule::Event> take_events();  // stage after stage
 
  private:
-  // Updates, and so the waits between stages, that can be under way at once are fewer than this: a
-  // stage makes update j before it forwards batch j+2, and nobody ends a batch before all forwarded it.
+  // More than the updates that can be in progress at once: a stage makes update j before it forwards batch
+  // j+2, and no stage ends a batch before all stages have forwarded it.
   static constexpr std::int64_t kUpdates = 4;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -54,10 +54,10 @@ class DiscreteEvents {
     schedule::Stream stream;
     schedule::Instruction next;
     bool ended = false;
-    bool waiting = false;  // for what another stage has not done yet
-    double clock = 0;      // end of the last instruction
-    double partly = 0;     // when the sum to predict from is there
-    bool sums = false;     // what is predicted from, and it is not there yet
+    bool waiting = false;       // for an event of another stage
+    double clock = 0;           // end of the last instruction
+    bool sums_partial = false;  // the sum to predict from is in progress
+    double partial_end = 0;     // end of the last such sum
     std::int64_t evaluations = 0;
     std::array<double, kUpdates> evaluation_end{};
     StageUse use;
@@ -65,7 +65,7 @@ class DiscreteEvents {
     std::vector<schedule::Event> events;
   };
 
-  // What stage r sends to a neighbour arrives here, by microbatch.
+  // Arrivals at a stage from one neighbor, by microbatch.
   struct Mailbox {
     std::size_t first = 0;  // in arrivals_
     std::int64_t mask = 0;
@@ -78,25 +78,26 @@ class DiscreteEvents {
     std::int64_t batch = -1;
     int missing = 0;      // contributions still to come
     double complete = 0;  // the latest so far
-    // When the parts of a tied gradient come to the other end: the primary's to the copy, and back.
+    // When the parts of a tied gradient reach the other end: the primary's the copy, and back.
     double at_copy = 0, at_primary = 0;
     bool primary_contributed = true;
   };
 
-  // What passes a channel beside the compute, one after the other: the all-reduces of a stage, or an end of a
-  // tied gradient. In pieces where others share the channel, so that those need not wait for all of it.
-  struct Parcel {
+  // Sums that use a channel beside the compute, one after the other: the all-reduces of a stage, or one end
+  // of a tied gradient. On a shared channel they are sent in pieces, so that its other users need not wait
+  // for a whole sum.
+  struct Sum {
     std::int64_t batch = 0;
-    bool partial = false;  // an all-reduce of what is predicted from
+    bool partial = false;  // the all-reduce of the gradients to predict from
     double ready = 0;
   };
   struct Flow {
     int channel = -1;
     double bytes = 0, piece = 0;
-    double after = 0;  // seconds that an all-reduce takes besides
-    double left = 0;   // bytes of the parcel that is being sent
-    double free = 0;   // when the parcel before is done
-    std::deque<Parcel> parcels;
+    double after = 0;  // seconds of an all-reduce in addition to its bytes
+    double left = 0;   // bytes of the current sum that are still to be sent
+    double free = 0;   // end of the sum before
+    std::deque<Sum> sums;
   };
 
   struct Turn {
@@ -123,32 +124,32 @@ class DiscreteEvents {
 
   bool begin_batch(int r);
   bool receive(int r, const Mailbox& mailbox, double StageUse::*wait);
-  void send(int r, Mailbox& mailbox, int to, schedule::Op awaited);
-  void reduce(int r);
-  void reduce_partly(int r);
+  bool send(int r, Mailbox& mailbox, int to, schedule::Op awaited);
+  bool reduce(int r);
+  bool reduce_partial(int r);
   bool step(int r);
   bool predict(int r);
   bool evaluate(int r);
 
   void wait_until(Stage& stage, double time, double StageUse::*wait);
-  void work(Stage& stage, double seconds, double StageUse::*use);
+  bool work(Stage& stage, double seconds, double StageUse::*use);
   void wake(int r, schedule::Op awaited, std::int64_t batch, double time);
-  // When `bytes` that are ready at `time` have passed the channel; they arrive its latency later.
+  // When `bytes`, ready at `time`, have left the channel; they arrive its latency later.
   double occupy(int channel, double time, double bytes);
   double latency(int channel) const { return channel < 0 ? 0 : system_.channels[channel].latency; }
 
   Update& update_of(std::int64_t batch);
   void contribute(std::int64_t batch, double time);
-  void enter(int flow, const Parcel& parcel);
+  void enter(int flow, const Sum& sum);
   void advance_flow(int flow, double time);
-  void summed(int r, const Parcel& parcel, double time);
+  void summed(int r, const Sum& sum, double time);
   void exchanged(int end, std::int64_t batch, double time);
 
   schedule::Spec spec_;
   const System& system_;
   Recording recording_;
   std::vector<Stage> stages_;
-  std::vector<Turn> turns_;  // a heap, the earliest on top; where no channel is shared any order will do
+  std::vector<Turn> turns_;  // a heap with the earliest on top; in any order if no channel is shared
   bool in_order_ = false;
   std::vector<Mailbox> activations_, gradients_;  // by receiver
   std::vector<double> arrivals_;

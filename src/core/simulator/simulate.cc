@@ -37,7 +37,7 @@ void check(const Spec& spec, const System& system) {
   }
 }
 
-// Which batches to measure between: what happens in the `period` up to `last` repeats for ever.
+// Batches to measure: the `period` up to `last` repeats forever.
 struct Window {
   std::int64_t last = 0;
   std::int64_t period = 0;
@@ -50,8 +50,8 @@ std::int64_t depth_in_batches(const Spec& spec) {
   return 1 + (spec.shape.stages + spec.shape.extra) / spec.shape.microbatches;
 }
 
-// Batches to look at before an average must do: enough for every period that a window of d+e
-// microbatches can bring about, but in large cases no more than take some hundredths of a second.
+// Batches to simulate before an average must do: enough for every period that a window of d+e microbatches
+// can cause, but in large cases no more than take some hundredths of a second.
 std::int64_t patience(const Spec& spec) {
   constexpr std::int64_t affordable = 1 << 18;
   const std::int64_t work = static_cast<std::int64_t>(spec.shape.stages) * spec.shape.microbatches;
@@ -59,8 +59,8 @@ std::int64_t patience(const Spec& spec) {
   return 2 * depth_in_batches(spec) + std::clamp(affordable / work, std::int64_t{6}, 4 * window + 6);
 }
 
-// Whether every stage took as long for `batch`, and waited as long for each of its neighbours, as for the
-// one `period` before. Stage 0 alone would not do: its batches may look alike while others drift.
+// True if every stage took as long for `batch`, and waited as long for its neighbors, as for the batch
+// `period` before. Stage 0 alone does not suffice: its batches may be equal while those of others drift.
 bool repeats(const DiscreteEvents& events, int stages, std::int64_t batch, std::int64_t period) {
   const auto took = [&](int r, std::int64_t j) {
     return events.batch_end(r, j).time - events.batch_end(r, j - 1).time;
@@ -77,8 +77,7 @@ bool repeats(const DiscreteEvents& events, int stages, std::int64_t batch, std::
   return true;
 }
 
-// The shortest period with which the last batches repeat. The first two are left out: the pipeline was
-// being filled.
+// The shortest period with which the last batches repeat, without the first two, which fill the pipeline.
 Window find_period(const DiscreteEvents& events, int stages, std::int64_t last, std::int64_t depth) {
   for (std::int64_t period = 1; last - period - std::max(period, depth) >= 1; ++period) {
     std::int64_t same = 0;
@@ -141,6 +140,20 @@ Result simulate(const Spec& spec, const System& system, bool keep_events) {
   result.total_seconds = whole.time();
   result.events = whole.take_events();
   return result;
+}
+
+// Scatters the sums in n-1 rounds of one n-th each, and gathers them in as many.
+double ring_all_reduce(double bytes, int devices, const Channel& channel) {
+  const double rounds = 2.0 * (devices - 1);
+  return rounds * (channel.latency + bytes / devices / channel.bandwidth);
+}
+
+// The devices of a node scatter their sums, so that each has a share of the bytes. The rings between nodes,
+// one per share, run side by side over the node's one link and together carry all bytes. Then the devices
+// gather. Scattering and gathering inside a node take as long as a ring.
+double hierarchical_all_reduce(double bytes, int nodes, int devices_per_node, const Channel& inside,
+                               const Channel& between) {
+  return ring_all_reduce(bytes, devices_per_node, inside) + ring_all_reduce(bytes, nodes, between);
 }
 
 }  // namespace twobw::simulator

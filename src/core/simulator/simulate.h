@@ -1,15 +1,15 @@
-// Runs the instruction lists of schedule/ as discrete events on a modelled system: compute takes time,
-// transfers take latency and bandwidth and share links, everything happens as early as it can.
+// Simulates the instruction lists of schedule/ on a modeled system: compute takes time, transfers take
+// latency and bandwidth and share links, and everything happens as early as possible.
 #pragma once
 
 #include <vector>
 
-#include "core/schedule/event.h"
+#include "core/schedule/instruction.h"
 #include "core/schedule/spec.h"
 
 namespace twobw::simulator {
 
-// A place where transfers queue for bandwidth, or one that each has to itself.
+// A link for which transfers queue, or one with a single user.
 struct Channel {
   double latency = 0;
   double bandwidth = 0;  // bytes a second; infinity: free
@@ -18,11 +18,11 @@ struct Channel {
 struct StageTimes {
   double forward = 0, backward = 0;  // seconds a microbatch; recomputation belongs to the backward
   double step = 0;                   // seconds an update, on the compute thread
-  double predict = 0;                // seconds a prediction, likewise
+  double predict = 0;                // seconds a prediction, on the compute thread
   double evaluate = 0;               // seconds an evaluation
-  double working_overhead = 0;       // seconds of compute that every send and every receive costs
-  // The all-reduce of one update over the replicas: seconds from the last backward to its end, on its own,
-  // besides the bytes that it sends over a channel that others use too.
+  double working_overhead = 0;       // seconds of compute for every send and every receive
+  // The all-reduce of one update over the replicas: seconds from the last backward to its end without
+  // contention, in addition to the bytes that it sends over a shared channel.
   double reduce = 0;
   double reduce_bytes = 0;
   int reduce_channel = -1;
@@ -39,39 +39,39 @@ struct System {
   std::vector<StageTimes> stages;
   std::vector<Boundary> boundaries;  // one fewer
   std::vector<Channel> channels;
-  // The gradient of a tied embedding, an update: from the first stage to the last, and back.
+  // Bytes of a tied embedding's gradient per update: from the first stage to the last, and back.
   double tie_bytes = 0;
   int tie_forward_channel = -1, tie_backward_channel = -1;
-  // Numbers that every stage contributes to and awaits at each update (the gradient norm): seconds.
+  // Seconds of the exchange of the gradient norm at each update.
   double agree = 0;
 };
 
-// Where a stage's time goes in the steady state, in seconds an update.
+// A stage's time in the steady state by cause, in seconds per update.
 struct StageUse {
   double forward = 0, backward = 0;
   double step = 0;                                // predictions included
   double handing_over = 0;                        // its sends and receives
-  double wait_activation = 0, wait_gradient = 0;  // for a neighbour or the transfer from it
-  double wait_reduce = 0;                         // for gradients or norms of others
+  double wait_activation = 0, wait_gradient = 0;  // for a neighbor or the transfer from it
+  double wait_reduce = 0;                         // for gradients or norms of other stages and replicas
   double wait_other = 0;                          // for the batch to begin
-  double utilisation = 0;                         // not waiting, of the whole
+  double utilisation = 0;                         // fraction not spent waiting
 };
 
 struct Result {
   double update_seconds = 0;  // in the steady state
   double total_seconds = 0;   // of the whole run
   std::vector<StageUse> stages;
-  std::vector<schedule::Event> events;  // only when asked for
+  std::vector<schedule::Event> events;  // only with keep_events
 };
 
-// `spec.updates` is as long as the caller likes; the steady state is taken from runs made long enough.
+// Simulates the whole run. The steady state is measured on a separate run that is long enough.
 Result simulate(const schedule::Spec& spec, const System& system, bool keep_events = false);
 
-// The seconds of an update alone.
+// Result::update_seconds alone.
 double steady_update_seconds(const schedule::Spec& spec, const System& system);
 
-// Seconds of an all-reduce of `bytes` over n devices: a ring, and over nodes of several devices each a
-// reduction inside every node, a ring between nodes, and the way back.
+// Seconds of an all-reduce of `bytes`: a ring over the devices, or hierarchical over nodes: a reduction
+// inside every node, a ring between nodes, and the way back.
 double ring_all_reduce(double bytes, int devices, const Channel& channel);
 double hierarchical_all_reduce(double bytes, int nodes, int devices_per_node, const Channel& inside,
                                const Channel& between);

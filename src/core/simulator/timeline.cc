@@ -12,26 +12,11 @@ namespace twobw::simulator {
 namespace {
 
 using schedule::Event;
+using schedule::label_of;
 using schedule::Line;
 using schedule::Op;
 
-std::string label_of(const schedule::Instruction& instruction) {
-  switch (instruction.op) {
-    case Op::Forward:
-      return fmt::format("{}", instruction.microbatch);
-    case Op::Backward:
-      return fmt::format("{}'", instruction.microbatch);
-    case Op::Evaluate:
-      return "E";
-    case Op::Step:
-      return "|";
-    default:
-      return "";
-  }
-}
-
-// The label, filled up with dashes, one at least to keep it from the next; only dashes where there is no
-// room.
+// The label, padded with at least one dash, which separates it from the next; only dashes if it does not fit.
 std::string cell(const std::string& label, std::int64_t width) {
   std::string text(static_cast<std::size_t>(width), '-');
   if (std::ssize(label) < width || label == "|") text.replace(0, label.size(), label);
@@ -54,15 +39,14 @@ std::string draw_timeline(std::span<const Event> events, int stages, const Timel
                                     width);
   };
   for (const Event& event : events) {
-    const std::string label = label_of(event.instruction);
+    const bool steps = event.instruction.op == Op::Step;
+    const std::string label = steps ? "|" : label_of(event.instruction);
     if (label.empty()) continue;
     const std::int64_t end = column(event.end);
-    // An event of an update begins with the wait for it; the mark stands where it ends.
-    const std::int64_t begin = event.instruction.op == Op::Step ? end - 1 : column(event.begin);
-    if (begin < 0 || begin >= end || (event.instruction.op == Op::Step && event.end > options.seconds))
-      continue;
-    const schedule::Style style = {.color = event.instruction.version,
-                                   .filled = event.instruction.op != Op::Step};
+    // An update's event begins with the wait for it; the mark is at its end.
+    const std::int64_t begin = steps ? end - 1 : column(event.begin);
+    if (begin < 0 || begin >= end || (steps && event.end > options.seconds)) continue;
+    const schedule::Style style = {.color = event.instruction.version, .filled = !steps};
     lines[event.stage].put(margin + begin, cell(label, end - begin), style);
   }
   std::string text;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/memory_terms.h"
-#include "core/schedule/event.h"
+#include "core/schedule/instruction.h"
 
 namespace twobw::telemetry {
 
@@ -40,7 +40,7 @@ struct StageUpdate {
   double loss_scale = 1;                 // of the batch; other than 1 with fp16 only
   Footprint peak;                        // of the run so far, by purpose
   std::optional<double> loss;            // the replica's part of the mean over the batch; from the last stage
-  std::optional<PredictionMiss> miss;    // occasionally, from stages that keep both
+  std::optional<PredictionMiss> miss;    // occasionally, from stages that keep P(j) and W(j)
   std::vector<std::uint64_t> checksums;  // of the true weights, one per layer; only on request
 
   static void fields(auto& self, auto&& visit) {

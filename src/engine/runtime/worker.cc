@@ -128,7 +128,8 @@ void Worker::save(std::int64_t update) {
 void Worker::restore() {
   const std::int64_t batch = spec_.first_batch;
   stage_->restore(*options_.restored, schedule::first_generation(spec_),
-                  schedule::older_generations(spec_, setup_.stage, batch), schedule::predicts(spec_, batch));
+                  schedule::older_generations(spec_, setup_.stage, batch),
+                  schedule::is_predicted(spec_, batch));
 }
 
 void Worker::begin_batch(std::int64_t batch) {

@@ -1,4 +1,4 @@
-// Lists to be broken on purpose, one mistake at a time.
+// Lists that are broken on purpose, one defect at a time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ class Broken {
  public:
   explicit Broken(const Spec& spec) : spec_(spec), lists_(all_instructions(spec)) {}
 
-  // The op of microbatch (or, for ops of a batch, of batch) `number` at a stage.
+  // The op of microbatch `number`, or of batch `number` for ops of a batch, at a stage.
   Instruction& at(std::size_t stage, Op op, std::int64_t number) { return *find(stage, op, number); }
 
   Broken& swap(std::size_t stage, Op a, std::int64_t number_a, Op b, std::int64_t number_b) {
@@ -33,7 +33,7 @@ class Broken {
     lists_[stage].insert(find(stage, op, number), again);
     return *this;
   }
-  // Moves one instruction to right before, or after, another.
+  // Moves an instruction to right before, or right after, another.
   Broken& move_before(std::size_t stage, Op op, std::int64_t number, Op mark, std::int64_t at_number) {
     const Instruction moved = at(stage, op, number);
     drop(stage, op, number);
@@ -51,14 +51,25 @@ class Broken {
     return *this;
   }
 
-  // What is wrong with one property, empty if it holds.
+  // Sets the version, or the slot, of a microbatch's forward and backward.
+  Broken& set_version(std::size_t stage, std::int64_t microbatch, std::int64_t version) {
+    at(stage, Op::Forward, microbatch).version = version;
+    at(stage, Op::Backward, microbatch).version = version;
+    return *this;
+  }
+  Broken& set_slot(std::size_t stage, std::int64_t microbatch, int slot) {
+    at(stage, Op::Forward, microbatch).slot = slot;
+    at(stage, Op::Backward, microbatch).slot = slot;
+    return *this;
+  }
+
+  // The problem with a property; empty if it holds.
   std::string finding(Property property) const {
     for (const Finding& finding : check(spec_, lists_).findings)
       if (finding.property == property) return finding.problem;
-    return "not looked at";
+    return "not checked";
   }
   bool breaks(Property property) const { return !check(spec_, lists_).holds(property); }
-  bool keeps(Property property) const { return !breaks(property); }
 
  private:
   std::vector<Instruction>::iterator find(std::size_t stage, Op op, std::int64_t number) {
@@ -73,7 +84,7 @@ class Broken {
   Lists lists_;
 };
 
-// Any one instruction lost or done twice is noticed.
+// Any instruction that is lost or done twice is noticed.
 inline void expect_no_idle_instruction(const Spec& spec) {
   const Lists good = all_instructions(spec);
   ASSERT_EQ(check(spec, good).problem(), "");

@@ -6,346 +6,228 @@
 namespace twobw::schedule {
 namespace {
 
-// The rule of the paper.
-const Spec two_bw = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4, .predict = false},
-                     .updates = 4,
-                     .evaluate_every = 2};
+using enum Op;
+using P = Property;
+
+const Spec paper = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4, .predict = false},
+                    .updates = 4,
+                    .evaluate_every = 2};
 const Spec predicted = {
     .shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 4, .evaluate_every = 2};
 const Spec replicated = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 2, .microbatches = 4},
                          .updates = 4};
 const Spec flush = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 3};
+const Spec with_saves = {
+    .shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 5, .save_every = 2};
+
+Spec with_one_buffer(Spec spec) {
+  spec.shape.double_buffer_gradients = false;
+  return spec;
+}
 
 TEST(BrokenLists, AreCompleteBeforeTheyAreBroken) {
-  EXPECT_EQ(check(two_bw).problem(), "");
-  EXPECT_EQ(check(predicted).problem(), "");
-  EXPECT_EQ(check(replicated).problem(), "");
-  EXPECT_EQ(check(flush).problem(), "");
+  for (const Spec& spec : {paper, predicted, replicated, flush, with_saves, with_one_buffer(paper)})
+    EXPECT_EQ(check(spec).problem(), "");
 }
 
 TEST(BrokenLists, Shape) {
-  Broken beyond(two_bw);
-  beyond.at(1, Op::Forward, 15).microbatch = 16;
-  EXPECT_TRUE(beyond.breaks(Property::Shape));
-
-  Broken batch(two_bw);
-  batch.at(1, Op::Forward, 5).batch = 0;
-  EXPECT_TRUE(batch.breaks(Property::Shape));
-
-  Broken version(two_bw);
-  version.at(1, Op::Backward, 5).version = -1;
-  EXPECT_TRUE(version.breaks(Property::Shape));
-
-  Broken peer(two_bw);
-  peer.append(2, {.op = Op::SendActivation, .batch = 0, .microbatch = 0});
-  EXPECT_TRUE(peer.breaks(Property::Shape));
-
-  EXPECT_FALSE(check(two_bw, Lists(2)).holds(Property::Shape));
+  Broken beyond(paper), batch(paper), version(paper);
+  beyond.at(1, Forward, 15).microbatch = 16;
+  EXPECT_TRUE(beyond.breaks(P::Shape));
+  batch.at(1, Forward, 5).batch = 0;
+  EXPECT_TRUE(batch.breaks(P::Shape));
+  version.at(1, Backward, 5).version = -1;
+  EXPECT_TRUE(version.breaks(P::Shape));
+  EXPECT_TRUE(Broken(paper).append(2, {.op = SendActivation, .microbatch = 0}).breaks(P::Shape));
+  EXPECT_FALSE(check(paper, Lists(2)).holds(P::Shape));
 }
 
-TEST(BrokenLists, ADroppedSendStopsProgress) {
-  EXPECT_TRUE(Broken(two_bw).drop(0, Op::SendActivation, 6).breaks(Property::Progress));
-  EXPECT_TRUE(Broken(two_bw).drop(2, Op::SendGradient, 6).breaks(Property::Progress));
-}
-
-TEST(BrokenLists, ADroppedReductionStopsEveryStage) {
-  EXPECT_TRUE(Broken(two_bw).drop(1, Op::ReduceGradients, 2).breaks(Property::Progress));
-}
-
-TEST(BrokenLists, ACircleOfWaitsStopsProgress) {
-  // Stage 0 waits for a gradient before it sends the activation the gradient comes from.
-  EXPECT_TRUE(
-      Broken(two_bw).move_after(0, Op::SendActivation, 0, Op::RecvGradient, 0).breaks(Property::Progress));
+TEST(BrokenLists, Progress) {
+  EXPECT_TRUE(Broken(paper).drop(0, SendActivation, 6).breaks(P::Progress));
+  EXPECT_TRUE(Broken(paper).drop(2, SendGradient, 6).breaks(P::Progress));
+  EXPECT_TRUE(Broken(paper).drop(1, ReduceGradients, 2).breaks(P::Progress));
+  // Stage 0 waits for a gradient before it sends the activation that the gradient comes from.
+  EXPECT_TRUE(Broken(paper).move_after(0, SendActivation, 0, RecvGradient, 0).breaks(P::Progress));
   // The last stage updates batch 1 before it sends the gradient that stage 0 needs to end batch 1.
-  EXPECT_TRUE(Broken(flush).move_before(2, Op::Step, 1, Op::SendGradient, 7).breaks(Property::Progress));
+  EXPECT_TRUE(Broken(flush).move_before(2, Step, 1, SendGradient, 7).breaks(P::Progress));
+  // A stage sends no more of an evaluation than the next receives, which here waits for a gradient.
+  EXPECT_TRUE(Broken(paper).move_after(1, Evaluate, 1, RecvActivation, 13).breaks(P::Progress));
 }
 
-TEST(BrokenLists, SwappedOpsBreakTheDataflow) {
-  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Forward, 5, Op::SendActivation, 5).breaks(Property::Dataflow));
-  EXPECT_TRUE(Broken(two_bw).swap(1, Op::RecvActivation, 5, Op::Forward, 5).breaks(Property::Dataflow));
-  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Backward, 5, Op::RecvGradient, 5).breaks(Property::Dataflow));
-  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Backward, 5, Op::SendGradient, 5).breaks(Property::Dataflow));
-  EXPECT_TRUE(Broken(two_bw).swap(0, Op::ReduceGradients, 1, Op::Step, 1).breaks(Property::Dataflow));
-  EXPECT_TRUE(Broken(two_bw).swap(2, Op::Forward, 5, Op::Backward, 5).breaks(Property::Dataflow));
+TEST(BrokenLists, Dataflow) {
+  EXPECT_TRUE(Broken(paper).swap(1, Forward, 5, SendActivation, 5).breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).swap(1, RecvActivation, 5, Forward, 5).breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).swap(1, Backward, 5, RecvGradient, 5).breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).swap(1, Backward, 5, SendGradient, 5).breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).swap(0, ReduceGradients, 1, Step, 1).breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).swap(2, Forward, 5, Backward, 5).breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).move_before(1, ReduceGradients, 1, Backward, 7).breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).swap(0, BeginBatch, 1, Forward, 4).breaks(P::Dataflow));
 }
 
-TEST(BrokenLists, AReductionBeforeTheLastBackwardBreaksTheDataflow) {
-  EXPECT_TRUE(
-      Broken(two_bw).move_before(1, Op::ReduceGradients, 1, Op::Backward, 7).breaks(Property::Dataflow));
+TEST(BrokenLists, Once) {
+  EXPECT_TRUE(Broken(paper).repeat(1, Forward, 5).breaks(P::Once));
+  EXPECT_TRUE(Broken(paper).drop(1, Backward, 15).breaks(P::Once));
+  EXPECT_TRUE(Broken(paper).swap(0, Forward, 5, Forward, 6).breaks(P::Once));
+  EXPECT_TRUE(Broken(paper).swap(2, Backward, 5, Backward, 6).breaks(P::Once));
 }
 
-TEST(BrokenLists, AForwardBeforeItsBatchBeginsBreaksTheDataflow) {
-  EXPECT_TRUE(Broken(two_bw).swap(0, Op::BeginBatch, 1, Op::Forward, 4).breaks(Property::Dataflow));
-}
+TEST(BrokenLists, Versions) {
+  Broken one(paper), all(paper), backward(paper);
+  one.set_version(1, 9, 2);
+  EXPECT_TRUE(one.breaks(P::VersionRule));
+  EXPECT_TRUE(one.breaks(P::Agreement));
+  for (std::size_t stage = 0; stage < 3; ++stage) all.set_version(stage, 9, 0);
+  EXPECT_TRUE(all.breaks(P::VersionRule));
+  EXPECT_FALSE(all.breaks(P::Agreement));
+  backward.at(1, Backward, 9).version = 2;
+  EXPECT_TRUE(backward.breaks(P::VersionRule));
 
-TEST(BrokenLists, ADoubledForwardIsNotOnce) {
-  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::Forward, 5).breaks(Property::Once));
-}
-
-TEST(BrokenLists, ADroppedBackwardIsNotOnce) {
-  EXPECT_TRUE(Broken(two_bw).drop(1, Op::Backward, 15).breaks(Property::Once));
-}
-
-TEST(BrokenLists, MicrobatchesOutOfOrderAreNotOnceAscending) {
-  EXPECT_TRUE(Broken(two_bw).swap(0, Op::Forward, 5, Op::Forward, 6).breaks(Property::Once));
-  EXPECT_TRUE(Broken(two_bw).swap(2, Op::Backward, 5, Op::Backward, 6).breaks(Property::Once));
-}
-
-TEST(BrokenLists, AWrongVersionAtOneStage) {
-  Broken broken(two_bw);
-  broken.at(1, Op::Forward, 9).version = 2;
-  broken.at(1, Op::Backward, 9).version = 2;
-  EXPECT_TRUE(broken.breaks(Property::VersionRule));
-  EXPECT_TRUE(broken.breaks(Property::Agreement));
-}
-
-TEST(BrokenLists, AWrongVersionAtAllStages) {
-  Broken broken(two_bw);
-  for (std::size_t stage = 0; stage < 3; ++stage) {
-    broken.at(stage, Op::Forward, 9).version = 0;
-    broken.at(stage, Op::Backward, 9).version = 0;
-  }
-  EXPECT_TRUE(broken.breaks(Property::VersionRule));
-  EXPECT_TRUE(broken.keeps(Property::Agreement));
-}
-
-TEST(BrokenLists, ABackwardOnOtherWeightsThanItsForward) {
-  Broken broken(two_bw);
-  broken.at(1, Op::Backward, 9).version = 2;
-  EXPECT_TRUE(broken.breaks(Property::VersionRule));
-}
-
-TEST(BrokenLists, StashMustUseItsNewestWeights) {
-  Broken broken({.shape = {.schedule = Kind::Stash, .stages = 3, .microbatches = 2}, .updates = 4});
-  const std::int64_t newest = broken.at(1, Op::Forward, 5).version;
+  Broken stash({.shape = {.schedule = Kind::Stash, .stages = 3, .microbatches = 2}, .updates = 4});
+  const std::int64_t newest = stash.at(1, Forward, 5).version;
   ASSERT_GT(newest, 0);
-  broken.at(1, Op::Forward, 5).version = newest - 1;
-  broken.at(1, Op::Backward, 5).version = newest - 1;
-  EXPECT_TRUE(broken.breaks(Property::VersionRule));
+  EXPECT_TRUE(stash.set_version(1, 5, newest - 1).breaks(P::VersionRule));
 }
 
-TEST(BrokenLists, OneForwardTooManyInFlight) {
-  EXPECT_TRUE(Broken(two_bw).move_before(0, Op::Forward, 6, Op::Backward, 3).breaks(Property::InFlight));
+TEST(BrokenLists, Slots) {
+  EXPECT_TRUE(Broken(paper).move_before(0, Forward, 6, Backward, 3).breaks(P::InFlight));
+  Broken taken(paper), other(paper);
+  EXPECT_TRUE(taken.set_slot(0, 6, taken.at(0, Forward, 5).slot).breaks(P::Slots));
+  EXPECT_TRUE(Broken(paper).set_slot(0, 6, 3).breaks(P::Slots));
+  other.at(0, Backward, 6).slot = other.at(0, Backward, 7).slot;
+  EXPECT_TRUE(other.breaks(P::Slots));
 }
 
-TEST(BrokenLists, ASlotStillTaken) {
-  Broken broken(two_bw);
-  const int taken = broken.at(0, Op::Forward, 5).slot;
-  broken.at(0, Op::Forward, 6).slot = taken;
-  broken.at(0, Op::Backward, 6).slot = taken;
-  EXPECT_TRUE(broken.breaks(Property::Slots));
+TEST(BrokenLists, WeightAndGradientBuffers) {
+  // W(2) overwrites W(0), on which the last microbatch of batch 1 has yet to run backward.
+  EXPECT_TRUE(Broken(paper).move_before(0, Step, 1, Backward, 7).breaks(P::WeightBuffers));
+  EXPECT_TRUE(Broken(flush).move_before(1, Step, 0, Backward, 3).breaks(P::WeightBuffers));
+  EXPECT_TRUE(Broken(paper).move_after(1, Step, 0, Forward, 8).breaks(P::WeightBuffers));  // nothing to read
+  EXPECT_TRUE(Broken(paper).move_after(1, Step, 0, Backward, 8).breaks(P::GradientBuffers));
+  EXPECT_TRUE(Broken(flush).move_after(1, Step, 0, Backward, 4).breaks(P::GradientBuffers));
+  EXPECT_TRUE(Broken(flush).move_before(1, Step, 1, Backward, 4).breaks(P::GradientBuffers));  // no gradient
+  const Spec one = with_one_buffer(paper);
+  EXPECT_TRUE(Broken(one).move_after(1, Step, 1, Backward, 8).breaks(P::GradientBuffers));
+  EXPECT_TRUE(Broken(one).move_before(1, Step, 1, Backward, 7).breaks(P::WeightBuffers));
+  Spec two = paper;
+  two.shape.replicas = 2;
+  EXPECT_TRUE(Broken(two).move_before(0, Step, 1, Backward, 7).breaks(P::WeightBuffers));
+  EXPECT_TRUE(Broken(two).move_after(0, Step, 0, Forward, 8).breaks(P::WeightBuffers));
+  EXPECT_TRUE(Broken(two).move_after(0, Step, 0, Backward, 8).breaks(P::GradientBuffers));
+  EXPECT_TRUE(Broken(two).move_before(0, Step, 1, ReduceGradients, 1).breaks(P::Progress));
 }
 
-TEST(BrokenLists, ASlotThatIsNotThere) {
-  Broken broken(two_bw);
-  broken.at(0, Op::Forward, 6).slot = 3;
-  broken.at(0, Op::Backward, 6).slot = 3;
-  EXPECT_TRUE(broken.breaks(Property::Slots));
+TEST(BrokenLists, Updates) {
+  EXPECT_TRUE(Broken(paper).drop(1, Step, 3).breaks(P::Updates));
+  EXPECT_TRUE(Broken(paper).repeat(1, Step, 2).breaks(P::Updates));
+  EXPECT_TRUE(Broken(paper).swap(1, Step, 2, Step, 3).breaks(P::Updates));
+  EXPECT_TRUE(Broken(paper).repeat(1, ReduceGradients, 2).breaks(P::Updates));
+  Broken version(paper);
+  version.at(1, Step, 2).version = 2;
+  EXPECT_TRUE(version.breaks(P::Updates));
 }
 
-TEST(BrokenLists, ABackwardFromTheWrongSlot) {
-  Broken broken(two_bw);
-  broken.at(0, Op::Backward, 6).slot = broken.at(0, Op::Backward, 7).slot;
-  EXPECT_TRUE(broken.breaks(Property::Slots));
-}
-
-TEST(BrokenLists, AStepTooEarlyOverwritesWeightsInUse) {
-  // W(2) takes the place of W(0), on which the last microbatch of batch 1 has yet to run backward.
-  EXPECT_TRUE(Broken(two_bw).move_before(0, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
-  EXPECT_TRUE(Broken(flush).move_before(1, Op::Step, 0, Op::Backward, 3).breaks(Property::WeightBuffers));
-}
-
-TEST(BrokenLists, AStepTooLateLeavesNothingToRead) {
-  EXPECT_TRUE(Broken(two_bw).move_after(1, Op::Step, 0, Op::Forward, 8).breaks(Property::WeightBuffers));
-}
-
-TEST(BrokenLists, AStepTooLateBlocksItsGradientBuffer) {
-  EXPECT_TRUE(Broken(two_bw).move_after(1, Op::Step, 0, Op::Backward, 8).breaks(Property::GradientBuffers));
-  EXPECT_TRUE(Broken(flush).move_after(1, Op::Step, 0, Op::Backward, 4).breaks(Property::GradientBuffers));
-}
-
-TEST(BrokenLists, WithOneGradientBufferAStepMustComeBeforeTheNextBackward) {
-  Spec one = two_bw;
-  one.shape.double_buffer_gradients = false;
-  EXPECT_TRUE(Broken(one).keeps(Property::GradientBuffers));
-  EXPECT_TRUE(Broken(one).move_after(1, Op::Step, 1, Op::Backward, 8).breaks(Property::GradientBuffers));
-  EXPECT_TRUE(Broken(one).move_before(1, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
-}
-
-TEST(BrokenLists, AStepBeforeAnyBackwardFindsNoGradient) {
-  EXPECT_TRUE(Broken(flush).move_before(1, Op::Step, 1, Op::Backward, 4).breaks(Property::GradientBuffers));
-}
-
-TEST(BrokenLists, UpdatesLostRepeatedOrOutOfOrder) {
-  EXPECT_TRUE(Broken(two_bw).drop(1, Op::Step, 3).breaks(Property::Updates));
-  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::Step, 2).breaks(Property::Updates));
-  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Step, 2, Op::Step, 3).breaks(Property::Updates));
-  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::ReduceGradients, 2).breaks(Property::Updates));
-}
-
-TEST(BrokenLists, AnUpdateToTheWrongVersion) {
-  Broken broken(two_bw);
-  broken.at(1, Op::Step, 2).version = 2;
-  EXPECT_TRUE(broken.breaks(Property::Updates));
-}
-
-// Stage 0 has two gradients of batch 1 when it predicts P(2).
-TEST(BrokenLists, APredictionOneBackwardTooEarly) {
-  EXPECT_EQ(Broken(predicted).move_before(0, Op::Predict, 2, Op::Backward, 5).finding(Property::Predictions),
+TEST(BrokenLists, Predictions) {
+  // Stage 0 has two gradients of batch 1 when it predicts P(2).
+  EXPECT_EQ(Broken(predicted).move_before(0, Predict, 2, Backward, 5).finding(P::Predictions),
             "stage 0: Predict batch 2 to P(2) has 1 gradients, 2 are due");
-}
-
-TEST(BrokenLists, APredictionOneBackwardTooLate) {
-  Broken broken(predicted);
-  broken.move_after(0, Op::Forward, 8, Op::Backward, 6).move_after(0, Op::Predict, 2, Op::Backward, 6);
-  EXPECT_EQ(broken.finding(Property::Predictions),
-            "stage 0: Predict batch 2 to P(2) has 3 gradients, 2 are due");
-}
-
-TEST(BrokenLists, AForwardBeforeItsPrediction) {
-  Broken broken(predicted);
-  broken.move_after(0, Op::Predict, 2, Op::Forward, 8);
-  EXPECT_EQ(broken.finding(Property::Predictions),
+  Broken late(predicted), early(predicted), version(predicted);
+  late.move_after(0, Forward, 8, Backward, 6).move_after(0, Predict, 2, Backward, 6);
+  EXPECT_EQ(late.finding(P::Predictions), "stage 0: Predict batch 2 to P(2) has 3 gradients, 2 are due");
+  early.move_after(0, Predict, 2, Forward, 8);
+  EXPECT_EQ(early.finding(P::Predictions),
             "stage 0: Forward microbatch 8 (batch 2) on P(2) comes before Predict");
-  EXPECT_TRUE(broken.breaks(Property::WeightBuffers));
-}
-
-// P(1) is W(0) and a step; the last stage has all that it takes to make W(1) before that.
-TEST(BrokenLists, APredictionFromTheWrongUpdate) {
-  Broken broken(predicted);
-  broken.move_before(2, Op::Step, 0, Op::Predict, 1);
-  EXPECT_EQ(broken.finding(Property::Predictions),
-            "stage 2: Predict batch 1 to P(1) when 1 updates are made");
-  EXPECT_EQ(broken.finding(Property::GradientBuffers),
+  EXPECT_TRUE(early.breaks(P::WeightBuffers));
+  version.at(1, Predict, 2).version = 1;
+  EXPECT_EQ(version.finding(P::Predictions), "stage 1: Predict batch 2 to P(1) must write P(2)");
+  // P(1) is made from W(0); the last stage has all gradients and could step first.
+  Broken stepped(predicted);
+  stepped.move_before(2, Step, 0, Predict, 1);
+  EXPECT_EQ(stepped.finding(P::Predictions), "stage 2: Predict batch 1 to P(1) when 1 updates are made");
+  EXPECT_EQ(stepped.finding(P::GradientBuffers),
             "stage 2: Predict batch 1 to P(1) finds no gradient of batch 0");
-  EXPECT_EQ(Broken(predicted).move_after(2, Op::Step, 0, Op::Predict, 2).finding(Property::Predictions),
+  EXPECT_EQ(Broken(predicted).move_after(2, Step, 0, Predict, 2).finding(P::Predictions),
             "stage 2: Predict batch 2 to P(2) when 0 updates are made");
-}
-
-TEST(BrokenLists, PredictionsLostRepeatedOrOutOfOrder) {
-  EXPECT_EQ(Broken(predicted).drop(1, Op::Predict, 3).finding(Property::Predictions),
+  EXPECT_EQ(Broken(predicted).drop(1, Predict, 3).finding(P::Predictions),
             "stage 1: Forward microbatch 12 (batch 3) on P(3) comes before Predict");
-  EXPECT_EQ(Broken(predicted).repeat(1, Op::Predict, 3).finding(Property::Predictions),
+  EXPECT_EQ(Broken(predicted).repeat(1, Predict, 3).finding(P::Predictions),
             "stage 1: Predict batch 3 to P(3) is not the next to be predicted");
-  EXPECT_TRUE(Broken(predicted).swap(1, Op::Predict, 2, Op::Predict, 3).breaks(Property::Predictions));
-}
-
-TEST(BrokenLists, APredictionToTheWrongVersion) {
-  Broken broken(predicted);
-  broken.at(1, Op::Predict, 2).version = 1;
-  EXPECT_EQ(broken.finding(Property::Predictions), "stage 1: Predict batch 2 to P(1) must write P(2)");
+  EXPECT_TRUE(Broken(predicted).swap(1, Predict, 2, Predict, 3).breaks(P::Predictions));
+  // P(2) overwrites P(0), on which the last microbatch of batch 0 has yet to run backward.
+  EXPECT_TRUE(Broken(predicted).move_before(0, Predict, 2, Backward, 3).breaks(P::WeightBuffers));
+  EXPECT_TRUE(Broken(predicted).move_after(1, Step, 0, Backward, 8).breaks(P::GradientBuffers));
+  EXPECT_TRUE(
+      Broken(with_one_buffer(predicted)).move_after(1, Step, 1, Backward, 8).breaks(P::GradientBuffers));
 }
 
 // A P(j) and a W(j) have the same number.
-TEST(BrokenLists, ABatchThatTakesTrueWeightsForPredictedOnes) {
-  Broken broken(predicted);
-  broken.at(1, Op::Forward, 9).predicted = false;
-  EXPECT_EQ(broken.finding(Property::VersionRule),
+TEST(BrokenLists, TrueWeightsInPlaceOfPredictedOnes) {
+  Broken forward(predicted), backward(predicted);
+  forward.at(1, Forward, 9).predicted = false;
+  EXPECT_EQ(forward.finding(P::VersionRule),
             "stage 1: Forward microbatch 9 (batch 2) on W(2) must be on predicted weights");
-  Broken first(predicted);
-  first.at(1, Op::Backward, 1).predicted = true;
-  EXPECT_EQ(first.finding(Property::VersionRule),
+  backward.at(1, Backward, 1).predicted = true;
+  EXPECT_EQ(backward.finding(P::VersionRule),
             "stage 1: Backward microbatch 1 (batch 0) on P(0) must be on true weights");
 }
 
-TEST(BrokenLists, APredictionWhereThereIsNone) {
-  Broken paper(two_bw);
-  paper.append(1, {.op = Op::Predict, .batch = 1, .version = 1, .predicted = true});
-  EXPECT_TRUE(paper.breaks(Property::Predictions));
-  Broken synchronous(flush);
-  synchronous.append(1, {.op = Op::Predict, .batch = 1, .version = 1, .predicted = true});
-  EXPECT_TRUE(synchronous.breaks(Property::Predictions));
+TEST(BrokenLists, APredictionThatIsNotDue) {
+  const Instruction first = {.op = Predict, .batch = 1, .version = 1, .predicted = true};
+  EXPECT_TRUE(Broken(paper).append(1, first).breaks(P::Predictions));
+  EXPECT_TRUE(Broken(flush).append(1, first).breaks(P::Predictions));
   Spec spec = predicted;
   spec.sync_updates = 2;
-  Broken start(spec);
-  start.append(1, {.op = Op::Predict, .batch = 2, .version = 2, .predicted = true});
-  EXPECT_TRUE(start.breaks(Property::Predictions));
+  const Instruction second = {.op = Predict, .batch = 2, .version = 2, .predicted = true};
+  EXPECT_TRUE(Broken(spec).append(1, second).breaks(P::Predictions));
 }
 
-// With a second gradient buffer batch 2 may accumulate while batch 1 waits, and no batch may be lost to it.
-TEST(BrokenLists, APredictedBatchOverwritesNoGradientThatWaits) {
+TEST(BrokenLists, PartialSumsOfReplicas) {
+  Broken lost(replicated), last(replicated);
+  lost.drop(0, ReducePartial, 1);
+  EXPECT_EQ(lost.finding(P::Predictions), "stage 0: Predict batch 2 to P(2) before ReducePartial");
   EXPECT_TRUE(
-      Broken(predicted).move_after(1, Op::Step, 0, Op::Backward, 8).breaks(Property::GradientBuffers));
-  Spec one = predicted;
-  one.shape.double_buffer_gradients = false;
-  EXPECT_TRUE(Broken(one).keeps(Property::GradientBuffers));
-  EXPECT_TRUE(Broken(one).move_after(1, Op::Step, 1, Op::Backward, 8).breaks(Property::GradientBuffers));
-}
-
-// P(2) takes the place of P(0), on which the last microbatch of batch 0 has yet to run backward.
-TEST(BrokenLists, APredictionOverwritesNoWeightsInUse) {
-  EXPECT_TRUE(
-      Broken(predicted).move_before(0, Op::Predict, 2, Op::Backward, 3).breaks(Property::WeightBuffers));
-}
-
-TEST(BrokenLists, APartialSumOfReplicasLost) {
-  Broken broken(replicated);
-  broken.drop(0, Op::ReducePartial, 1);
-  EXPECT_EQ(broken.finding(Property::Predictions), "stage 0: Predict batch 2 to P(2) before ReducePartial");
-  EXPECT_TRUE(broken.finding(Property::Progress)
-                  .starts_with("replica 0 stage 0 waits for ever at Predict batch 2 to P(2)"));
-}
-
-TEST(BrokenLists, APartialSumOfReplicasOfTheWrongGradients) {
-  // Of batch 1 the middle stage takes two, and has three when it predicts.
-  EXPECT_EQ(
-      Broken(replicated).move_before(1, Op::ReducePartial, 1, Op::Backward, 5).finding(Property::Predictions),
-      "stage 1: ReducePartial batch 1 has 1 gradients, 2 are due");
-  EXPECT_EQ(
-      Broken(replicated).move_after(1, Op::ReducePartial, 1, Op::Backward, 6).finding(Property::Predictions),
-      "stage 1: ReducePartial batch 1 has 3 gradients, 2 are due");
-}
-
-TEST(BrokenLists, APartialSumThatNobodyWants) {
-  EXPECT_EQ(Broken(replicated).repeat(1, Op::ReducePartial, 1).finding(Property::Predictions),
+      lost.finding(P::Progress).starts_with("replica 0 stage 0 waits forever at Predict batch 2 to P(2)"));
+  // The middle stage sums two gradients of batch 1, and has three when it predicts.
+  EXPECT_EQ(Broken(replicated).move_before(1, ReducePartial, 1, Backward, 5).finding(P::Predictions),
+            "stage 1: ReducePartial batch 1 has 1 gradients, 2 are due");
+  EXPECT_EQ(Broken(replicated).move_after(1, ReducePartial, 1, Backward, 6).finding(P::Predictions),
+            "stage 1: ReducePartial batch 1 has 3 gradients, 2 are due");
+  EXPECT_EQ(Broken(replicated).repeat(1, ReducePartial, 1).finding(P::Predictions),
             "stage 1: ReducePartial batch 1 comes twice");
-  Broken alone(predicted);
-  alone.append(1, {.op = Op::ReducePartial, .batch = 0});
-  EXPECT_EQ(alone.finding(Property::Predictions), "stage 1: ReducePartial batch 0 is not wanted");
+  EXPECT_EQ(Broken(predicted).append(1, {.op = ReducePartial}).finding(P::Predictions),
+            "stage 1: ReducePartial batch 0 is not wanted");
   // No batch is predicted after the last.
-  Broken last(replicated);
-  last.append(1, {.op = Op::ReducePartial, .batch = 3}).move_after(1, Op::ReducePartial, 3, Op::Backward, 13);
-  EXPECT_EQ(last.finding(Property::Predictions), "stage 1: ReducePartial batch 3 is not wanted");
+  last.append(1, {.op = ReducePartial, .batch = 3}).move_after(1, ReducePartial, 3, Backward, 13);
+  EXPECT_EQ(last.finding(P::Predictions), "stage 1: ReducePartial batch 3 is not wanted");
 }
 
-TEST(BrokenLists, EvaluationsLostRepeatedOrOfOldWeights) {
-  EXPECT_TRUE(Broken(two_bw).drop(2, Op::Evaluate, 3).breaks(Property::Evaluations));
-  EXPECT_TRUE(Broken(two_bw).repeat(2, Op::Evaluate, 1).breaks(Property::Evaluations));
-  EXPECT_TRUE(Broken(two_bw).move_after(2, Op::Evaluate, 1, Op::Step, 2).breaks(Property::Evaluations));
-
-  Broken undue(two_bw);
-  undue.at(2, Op::Evaluate, 1).batch = 0;
-  EXPECT_TRUE(undue.breaks(Property::Evaluations));
+TEST(BrokenLists, EvaluationsAndSaves) {
+  EXPECT_TRUE(Broken(paper).drop(2, Evaluate, 3).breaks(P::Evaluations));
+  EXPECT_TRUE(Broken(paper).repeat(2, Evaluate, 1).breaks(P::Evaluations));
+  EXPECT_TRUE(Broken(paper).move_after(2, Evaluate, 1, Step, 2).breaks(P::Evaluations));
+  Broken undue(paper);
+  undue.at(2, Evaluate, 1).batch = 0;
+  EXPECT_TRUE(undue.breaks(P::Evaluations));
+  EXPECT_TRUE(Broken(with_saves).drop(1, Save, 1).breaks(P::Saves));
+  EXPECT_TRUE(Broken(with_saves).repeat(1, Save, 1).breaks(P::Saves));
+  EXPECT_TRUE(Broken(with_saves).drop(1, SaveCompute, 1).breaks(P::Saves));
+  EXPECT_TRUE(Broken(with_saves).move_after(1, Save, 1, Step, 2).breaks(P::Saves));
+  EXPECT_TRUE(Broken(with_saves).move_before(1, Save, 1, Step, 1).breaks(P::Dataflow));
+  // Before the prediction is made there is nothing to copy.
+  EXPECT_TRUE(Broken(with_saves).move_before(1, SaveCompute, 1, Predict, 2).breaks(P::WeightBuffers));
 }
 
-TEST(BrokenLists, AnEvaluationOvertakenOnALinkBySomeMicrobatch) {
-  Broken broken(two_bw);
-  broken.move_after(0, Op::Evaluate, 1, Op::SendActivation, 12);
-  EXPECT_TRUE(broken.breaks(Property::Links));
-  EXPECT_TRUE(broken.keeps(Property::Progress));  // only an ordered transport would lock up
-}
-
-// A stage sends no more of an evaluation than the next takes, which here waits for a gradient of its own.
-TEST(BrokenLists, AnEvaluationThatALaterStageDoesNotComeTo) {
-  Broken broken(two_bw);
-  broken.move_after(1, Op::Evaluate, 1, Op::RecvActivation, 13);
-  EXPECT_TRUE(broken.breaks(Property::Progress));
-}
-
-TEST(BrokenLists, ReceivedInAnotherOrderThanSent) {
-  Broken broken(flush);
-  broken.move_before(2, Op::RecvActivation, 1, Op::RecvActivation, 0);
-  EXPECT_TRUE(broken.breaks(Property::Links));
-  EXPECT_TRUE(broken.keeps(Property::Dataflow));
-
-  Broken gradients(two_bw);
-  gradients.swap(0, Op::RecvGradient, 14, Op::RecvGradient, 15);
-  EXPECT_TRUE(gradients.breaks(Property::Links));
-}
-
-TEST(BrokenLists, SentTwice) {
-  EXPECT_TRUE(Broken(two_bw).repeat(0, Op::SendActivation, 3).breaks(Property::Links));
-  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::SendGradient, 3).breaks(Property::Links));
+TEST(BrokenLists, OrderOnLinks) {
+  Broken overtaken(paper), swapped(flush);
+  overtaken.move_after(0, Evaluate, 1, SendActivation, 12);
+  EXPECT_TRUE(overtaken.breaks(P::Links));
+  EXPECT_FALSE(overtaken.breaks(P::Progress));  // only an ordered transport would deadlock
+  swapped.move_before(2, RecvActivation, 1, RecvActivation, 0);
+  EXPECT_TRUE(swapped.breaks(P::Links));
+  EXPECT_FALSE(swapped.breaks(P::Dataflow));
+  EXPECT_TRUE(Broken(paper).swap(0, RecvGradient, 14, RecvGradient, 15).breaks(P::Links));
+  EXPECT_TRUE(Broken(paper).repeat(0, SendActivation, 3).breaks(P::Links));
+  EXPECT_TRUE(Broken(paper).repeat(1, SendGradient, 3).breaks(P::Links));
 }
 
 }  // namespace

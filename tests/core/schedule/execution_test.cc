@@ -7,7 +7,7 @@
 namespace twobw::schedule {
 namespace {
 
-// When each worker makes its updates.
+// Times of the updates, by worker.
 std::vector<std::vector<std::int64_t>> steps(const Spec& spec) {
   const Lists lists = of_all_replicas(spec, all_instructions(spec));
   const Execution execution = execute(lists, {}, spec.shape.replicas);
@@ -51,7 +51,7 @@ TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
   }
 }
 
-// The update after it is made when the pipeline empties, by those who step late.
+// Stages that step late make the next update while the pipeline drains.
 TEST(Execution, TheSteadyStateEndsNoLaterThanItMust) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 9};
   const auto last = steady_state(spec, spec.updates).value().last;
@@ -65,41 +65,12 @@ TEST(Execution, AShortRunHasNoSteadyState) {
   EXPECT_FALSE(steady_state({.shape = {.schedule = Kind::TwoBW}, .sync_updates = 3}, 7));
 }
 
-TEST(Execution, TheSteadyStateLooksPastTheSynchronousStart) {
-  Spec spec = {
-      .shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1, .predict = false},
-      .sync_updates = 3};
-  EXPECT_EQ(steady_ticks_per_batch(spec), 12);
-  spec.shape.predict = true;
-  spec.shape.microbatches = 5;
-  EXPECT_EQ(steady_ticks_per_batch(spec), 15);
-}
-
-TEST(Execution, StartsEverythingAsEarlyAsItsInputsAllow) {
-  const Lists lists =
-      all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
-  const Execution execution = execute(lists);
-  EXPECT_EQ(execution.deadlock, "");
-  EXPECT_EQ(execution.ticks(), 6);
-  const auto start_of = [&](std::size_t stage, Op op) {
-    for (std::size_t i = 0; i < lists[stage].size(); ++i) {
-      if (lists[stage][i].op == op) return execution.times[stage][i].start;
-    }
-    return std::int64_t{-1};
-  };
-  EXPECT_EQ(start_of(0, Op::Forward), 0);
-  EXPECT_EQ(start_of(1, Op::Forward), 1);
-  EXPECT_EQ(start_of(1, Op::Backward), 2);
-  EXPECT_EQ(start_of(0, Op::Backward), 4);
-  EXPECT_EQ(start_of(1, Op::Step), 6);  // waits for the norm of stage 0
-}
-
 TEST(Execution, ADeadlockNamesWhoWaitsForWhat) {
   Lists lists = all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
   std::erase_if(lists[0], [](const Instruction& i) { return i.op == Op::SendActivation; });
   EXPECT_EQ(execute(lists).deadlock,
-            "stage 0 waits for ever at RecvGradient microbatch 0 (batch 0); "
-            "stage 1 waits for ever at RecvActivation microbatch 0 (batch 0)");
+            "stage 0 waits forever at RecvGradient microbatch 0 (batch 0); "
+            "stage 1 waits forever at RecvActivation microbatch 0 (batch 0)");
 }
 
 }  // namespace

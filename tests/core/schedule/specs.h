@@ -1,8 +1,9 @@
-// The specs over which properties are tested.
+// Specs over which properties are tested, and compact forms of instruction lists.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -12,25 +13,44 @@
 
 namespace twobw::schedule {
 
+// "F5@P1": the forward of microbatch 5 on P(1). "B3@W1": the backward of 3 on W(1). a5 A5, g5 G5: 5 is
+// received and sent, its activation and its gradient. J1: batch 1 begins. r1 R1: partial and complete sum of
+// its gradients. S2 P2 T2 E2 C2 V2: Step, Predict, Restore, Evaluate, SaveCompute and Save of version 2.
+inline std::string compact(const Instruction& i) {
+  constexpr char kLetters[] = "JaFAgBGrRSPCVTE";
+  const bool computes = i.op == Op::Forward || i.op == Op::Backward;
+  const std::int64_t number = i.microbatch >= 0 ? i.microbatch : i.version >= 0 ? i.version : i.batch;
+  return fmt::format("{}{}", kLetters[static_cast<std::size_t>(i.op)], number) +
+         (computes ? fmt::format("@{}{}", i.predicted ? 'P' : 'W', i.version) : "");
+}
+
+// With `work_only` without messages and beginnings of batches.
+inline std::string compact(const std::vector<Instruction>& list, bool work_only = false) {
+  std::string text;
+  for (const Instruction& i : list) {
+    const bool passes = i.op == Op::RecvActivation || i.op == Op::SendActivation ||
+                        i.op == Op::RecvGradient || i.op == Op::SendGradient || i.op == Op::BeginBatch;
+    if (!work_only || !passes) text += (text.empty() ? "" : " ") + compact(i);
+  }
+  return text;
+}
+
+inline void PrintTo(const Instruction& instruction, std::ostream* out) {
+  *out << compact(instruction);
+}
+
 inline std::string text(const Spec& spec) {
   return fmt::format(
       "{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} double_buffer_gradients={} "
-      "predict={} slack={} defer_tied_update={}",
+      "predict={} step_slack={} defer_tied_update={}",
       name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages, spec.shape.microbatches,
       spec.shape.extra, spec.updates, spec.sync_updates, spec.evaluate_every,
       spec.shape.double_buffer_gradients, spec.shape.predict, spec.shape.step_slack,
       spec.shape.defer_tied_update);
 }
 
-// The list of a stage without what passes between stages.
-inline std::string work_of(const Spec& spec, int stage) {
-  std::string list;
-  for (const Instruction& i : instructions(spec, stage)) {
-    const bool passes = i.op == Op::RecvActivation || i.op == Op::SendActivation ||
-                        i.op == Op::RecvGradient || i.op == Op::SendGradient;
-    if (!passes && i.op != Op::BeginBatch) list += describe(i) + "\n";
-  }
-  return list;
+inline std::string kind_name(Kind kind) {
+  return kind == Kind::TwoBW ? "TwoBW" : std::string(name(kind));
 }
 
 template <typename Function>
@@ -38,6 +58,11 @@ std::vector<int> by_stage(const Spec& spec, Function function) {
   std::vector<int> values;
   for (int stage = 0; stage < spec.shape.stages; ++stage) values.push_back(function(spec, stage));
   return values;
+}
+
+inline std::vector<Instruction> without(std::vector<Instruction> list, Op op) {
+  std::erase_if(list, [&](const Instruction& i) { return i.op == op; });
+  return list;
 }
 
 struct Ranges {
@@ -50,9 +75,9 @@ struct Ranges {
   int replicas = 1;
 };
 
-// Calls `function` with every valid spec of one kind up to the ranges, those left out that a kind
-// cannot tell from others: e for those that never look at it, sync_updates where all is synchronous, a second
-// gradient buffer or none, predictions or none, a late tie but under 2BW.
+// Calls `function` with every valid spec of one kind up to the ranges. Settings without effect on a kind are
+// left out: e for sequential and gpipe, sync_updates for synchronous kinds, gradient buffers, predictions and
+// a deferred tied update except for 2bw.
 template <typename Function>
 void for_each_spec(Kind kind, Ranges ranges, Function function) {
   if (kind == Kind::Sequential || kind == Kind::GPipe) ranges.extra = 0;
@@ -66,7 +91,7 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
         spec.shape.double_buffer_gradients = second;
         if ((second && predict) || kind == Kind::TwoBW) function(spec);
       }
-      // With true weights as early as can be, and with none; above it was with some slack.
+      // True weights as early as possible, and no true weights; the specs above have some slack.
       spec.shape.double_buffer_gradients = true;
       for (int slack : {0, 100}) {
         spec.shape.step_slack = slack;

@@ -1,5 +1,4 @@
-// The simulator against what can be worked out with pencil and paper. Times are whole numbers or halves,
-// so equality is exact.
+// The simulator against results by hand. Times are whole numbers or halves, so equality is exact.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +33,7 @@ TEST(Arithmetic, TwoBWIsFasterThanFlushByTheBubbleAndNeverIdle) {
   }
 }
 
-// All stages wait for the backwards of those before the last one, which hides a forward of it.
+// All stages wait for the backwards of the stages before the last one; a forward of it hides a part.
 TEST(Arithmetic, OneGradientBufferCostsAStallThatTwoDoNot) {
   for (bool predict : {true, false}) {
     for (int d = 2; d <= 9; ++d) {
@@ -57,7 +56,7 @@ TEST(Arithmetic, OneGradientBufferCostsAStallThatTwoDoNot) {
   }
 }
 
-// Of one stage only the sum over replicas can stall it: a forward hides the first of it.
+// Only the sum over replicas can stall a single stage; a forward hides a part of it.
 TEST(Arithmetic, OneGradientBufferHidesAForwardOfTheSumOverReplicas) {
   System system = equal_stages(1, 3, 2);
   system.stages[0].step = 1;
@@ -71,19 +70,6 @@ TEST(Arithmetic, OneGradientBufferHidesAForwardOfTheSumOverReplicas) {
                                 .predict = false}};
     EXPECT_EQ(simulate(one, system).update_seconds, 4 * 5 + 1 + std::max(0.0, reduce - 3));
   }
-}
-
-TEST(Arithmetic, GPipeTakesAsLongAsFlush) {
-  for (int d = 1; d <= 6; ++d) {
-    for (int m = 1; m <= 12; ++m) {
-      const System system = equal_stages(d, 2, 3);
-      EXPECT_EQ(update_seconds(Kind::GPipe, d, m, system), update_seconds(Kind::Flush, d, m, system));
-    }
-  }
-}
-
-TEST(Arithmetic, SequentialRunsOneStageAtATime) {
-  EXPECT_EQ(update_seconds(Kind::Sequential, 5, 7, equal_stages(5)), 5 * 7 * 3);
 }
 
 TEST(Arithmetic, TheSlowestStageSetsThePace) {
@@ -114,7 +100,7 @@ TEST(Arithmetic, EverySecondOfAnUpdateHasACause) {
   }
 }
 
-// d microbatches are in flight, and each is away for d (F+B) + 2 (d-1) c.
+// d microbatches are in flight; each takes d (F+B) + 2 (d-1) c.
 TEST(Arithmetic, StrictOneForwardOneBackwardPaysForTransfers) {
   for (int d = 2; d <= 8; ++d) {
     for (double c : {0.5, 1.0, 4.0}) {
@@ -172,23 +158,22 @@ TEST(Arithmetic, APredictionIsOnTheComputeThread) {
   }
 }
 
-TEST(Arithmetic, OneStageTakesItsTimeToPredict) {
-  System system = equal_stages(1);
-  system.stages[0].predict = 2;
-  for (bool double_buffer_gradients : {true, false}) {
-    const Spec spec = {.shape = {.schedule = Kind::TwoBW,
-                                 .stages = 1,
-                                 .microbatches = 4,
-                                 .double_buffer_gradients = double_buffer_gradients}};
-    EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + 2);
-  }
+constexpr Channel kInside = {.latency = 1, .bandwidth = 16};
+constexpr Channel kBetween = {.latency = 4, .bandwidth = 2};
+
+TEST(AllReduce, ARingSendsEachShareAroundTwice) {
+  EXPECT_EQ(ring_all_reduce(64, 1, kInside), 0);
+  EXPECT_EQ(ring_all_reduce(64, 2, kInside), 2 * (1 + 32.0 / 16));
+  EXPECT_EQ(ring_all_reduce(64, 4, kInside), 6 * (1 + 16.0 / 16));
 }
 
-TEST(Arithmetic, TheStepIsOnTheComputeThread) {
-  System system = equal_stages(3);
-  for (StageTimes& stage : system.stages) stage.step = 4;
-  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 6}};
-  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * (6 + 2) + 4);
+TEST(AllReduce, AHierarchyOfOneLevelIsARing) {
+  EXPECT_EQ(hierarchical_all_reduce(64, 1, 4, kInside, kBetween), ring_all_reduce(64, 4, kInside));
+  EXPECT_EQ(hierarchical_all_reduce(64, 4, 1, kInside, kBetween), ring_all_reduce(64, 4, kBetween));
+}
+
+TEST(AllReduce, AHierarchySendsBetweenNodesWhatOneNodeHolds) {
+  EXPECT_EQ(hierarchical_all_reduce(64, 2, 4, kInside, kBetween), 6 * (1 + 1.0) + 2 * (4 + 16.0));
 }
 
 }  // namespace

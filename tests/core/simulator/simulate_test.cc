@@ -149,31 +149,6 @@ TEST(Simulate, FasterPartsNeverSlowAPipelineOfOwnLinks) {
   }
 }
 
-TEST(Simulate, GivesTheSameEventsAgain) {
-  Draw draw(5);
-  for (int i = 0; i < 20; ++i) {
-    const Spec spec = draw.spec();
-    const System system = draw.system(spec.shape.stages);
-    const Result first = simulate(spec, system, true), second = simulate(spec, system, true);
-    ASSERT_EQ(first.events.size(), second.events.size());
-    EXPECT_EQ(first.update_seconds, second.update_seconds);
-    for (std::size_t n = 0; n < first.events.size(); ++n) {
-      ASSERT_EQ(first.events[n].begin, second.events[n].begin);
-      ASSERT_EQ(first.events[n].end, second.events[n].end);
-    }
-  }
-}
-
-TEST(Simulate, ALongRunTakesAsManyPeriodsMore) {
-  const System system = equal_stages(4);
-  const auto total = [&](std::int64_t updates) {
-    return simulate({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = updates},
-                    system)
-        .total_seconds;
-  };
-  EXPECT_EQ(total(2000) - total(1000), 1000 * 12);
-}
-
 TEST(SimulateDeathTest, ASystemOfAnotherSizeIsOurMistake) {
   EXPECT_DEATH(simulate({.shape = {.schedule = Kind::Flush, .stages = 3}}, equal_stages(2)),
                "3 stages, but times of 2");

@@ -1,4 +1,4 @@
-// Systems on which the answer can be worked out by hand.
+// Systems with results that are known by hand.
 #pragma once
 
 #include <limits>
@@ -17,7 +17,7 @@ inline System equal_stages(int stages, double forward = 1, double backward = 2) 
   return system;
 }
 
-// Every boundary gets two channels of its own, and so much to carry over each.
+// Gives every boundary two channels, and `bytes` to send over each.
 inline void add_links(System& system, const Channel& channel, double bytes) {
   for (Boundary& boundary : system.boundaries) {
     const int first = static_cast<int>(system.channels.size());

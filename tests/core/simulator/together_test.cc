@@ -1,4 +1,4 @@
-// What stages share: channels, the reduction of gradients, the tie, the end of a run.
+// Shared resources of stages: channels, the reduction of gradients, the tie.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -34,26 +34,26 @@ TEST(Channel, BytesQueueButLatencyDoesNot) {
   EXPECT_EQ(ends_of(simulate(spec, far, true), 1, Op::RecvActivation), (Times{4, 5}));
 }
 
-TEST(Channel, OneThatAllShareIsServedInTheOrderOfAsking) {
+TEST(Channel, ASharedOneServesRequestsInOrder) {
   const Spec spec = {.shape = {.schedule = Kind::GPipe, .stages = 3, .microbatches = 2}};
   System system = equal_stages(3);
   add_shared_link(system, {.latency = 0, .bandwidth = 1}, 2);
   const Result result = simulate(spec, system, true);
-  // 0 -> 1 passes in [1,3], the second in [3,5]. Stage 1 sends the first on at 4, which passes in [5,7].
+  // 0 -> 1 uses the channel in [1,3] and [3,5]. Stage 1 sends the first microbatch at 4, in [5,7].
   EXPECT_EQ(ends_of(result, 1, Op::RecvActivation), (Times{3, 5}));
   EXPECT_EQ(ends_of(result, 2, Op::RecvActivation), (Times{7, 9}));
 }
 
-TEST(Channel, OneThatAllShareCanSetThePace) {
-  // Four transfers of 2 s a microbatch over one channel: 8 s, where the compute takes 3.
+TEST(Channel, ASharedOneCanSetThePace) {
+  // Four transfers of 2 s per microbatch over one channel: 8 s; the compute takes 3.
   System system = equal_stages(3);
   add_shared_link(system, {.latency = 0, .bandwidth = 1}, 2);
   const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 6}};
   EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 6);
 }
 
-// Without replicas stage 0 steps as soon as it has its gradients, which stage r has r backwards earlier: so
-// much of r's all-reduce is hidden, and no more.
+// Without replicas stage 0 steps as soon as it has its gradients. Stage r has them r backwards earlier, which
+// hide its all-reduce.
 TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}};
   for (int r = 0; r < 4; ++r) {
@@ -67,7 +67,7 @@ TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
   }
 }
 
-// With replicas stage 0 too steps as late as it can: m-d+1 microbatches after its last backward.
+// With replicas stage 0 also steps as late as possible: m-d+1 microbatches after its last backward.
 TEST(Reduce, IsHiddenBehindTheNextBatch) {
   Spec spec = {
       .shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8, .predict = false}};
@@ -78,8 +78,8 @@ TEST(Reduce, IsHiddenBehindTheNextBatch) {
   EXPECT_EQ(simulate(spec, system).update_seconds, 25);
 }
 
-// What is predicted from is summed while one microbatch runs.
-TEST(Reduce, OfWhatIsPredictedFromIsHiddenBehindOneMicrobatch) {
+// One microbatch hides the partial sum.
+TEST(Reduce, OfPartialSumsIsHiddenBehindOneMicrobatch) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8}};
   System system = equal_stages(4);
   for (StageTimes& stage : system.stages) stage.reduce = 3;
@@ -90,7 +90,7 @@ TEST(Reduce, OfWhatIsPredictedFromIsHiddenBehindOneMicrobatch) {
   for (const StageUse& stage : result.stages) EXPECT_GT(stage.wait_reduce, 0);
 }
 
-TEST(Reduce, OfWhatIsPredictedFromHoldsUpAStageByTheRest) {
+TEST(Reduce, OfPartialSumsDelaysAStageByTheRest) {
   const Spec spec = {
       .shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .step_slack = 4}};
   System system = equal_stages(1);
@@ -100,8 +100,8 @@ TEST(Reduce, OfWhatIsPredictedFromHoldsUpAStageByTheRest) {
   EXPECT_EQ(result.stages[0].wait_reduce, 5 - 3);
 }
 
-// And what W(j) is made of by what the slack does not hide, where later microbatches run on it.
-TEST(Reduce, HoldsUpTheMicrobatchesOnTrueWeightsBeyondTheirSlack) {
+// Microbatches on W(j) wait for the part of the sum that the slack does not hide.
+TEST(Reduce, DelaysTheMicrobatchesOnTrueWeightsBeyondTheirSlack) {
   Spec spec = {
       .shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .step_slack = 1}};
   System system = equal_stages(1);
@@ -111,7 +111,7 @@ TEST(Reduce, HoldsUpTheMicrobatchesOnTrueWeightsBeyondTheirSlack) {
   EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + (5 - 3));
 }
 
-// Where but one gradient is in, the prediction waits for the whole sum, and that of the batch for it.
+// With a single gradient the prediction waits for the whole sum, and the sum of the batch for that one.
 TEST(Reduce, OfOneGradientIsNotHidden) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 1}};
   System system = equal_stages(1);
@@ -119,19 +119,6 @@ TEST(Reduce, OfOneGradientIsNotHidden) {
   EXPECT_EQ(simulate(spec, system).update_seconds, 3 + 1);
   system.stages[0].reduce = 5;
   EXPECT_EQ(simulate(spec, system).update_seconds, 5 + 5);
-}
-
-TEST(Reduce, APredictionBeginsWhenTheSumIsMade) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 2},
-                     .updates = 2};
-  System system = equal_stages(1);
-  system.stages[0].reduce = 7;
-  system.stages[0].predict = 0.5;
-  const Result result = simulate(spec, system, true);
-  // The sum of the first gradient is made in [3,10].
-  EXPECT_EQ(ends_of(result, 0, Op::Backward)[0], 3);
-  EXPECT_EQ(ends_of(result, 0, Op::Predict), (Times{10.5}));
-  EXPECT_EQ(ends_of(result, 0, Op::Forward)[2], 11.5);
 }
 
 TEST(Reduce, IsPartOfTheFlush) {
@@ -183,18 +170,6 @@ TEST(Tie, LetsOthersPassOnASharedChannel) {
   const double together = simulate(spec, system).update_seconds;
   EXPECT_GT(together, apart);
   EXPECT_LT(together, apart + 1);
-}
-
-TEST(Evaluation, GoesThroughTheStagesInTurn) {
-  System system = equal_stages(3);
-  for (StageTimes& stage : system.stages) stage.evaluate = 10;
-  const Spec spec = {
-      .shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 2, .evaluate_every = 1};
-  const Result result = simulate(spec, system, true);
-  EXPECT_EQ(ends_of(result, 0, Op::Evaluate), (Times{28, 74}));
-  EXPECT_EQ(ends_of(result, 2, Op::Evaluate), (Times{48, 94}));
-  EXPECT_EQ(result.total_seconds, 94);
-  EXPECT_EQ(result.update_seconds, 18);  // evaluations are no part of the steady state
 }
 
 }  // namespace

@@ -8,55 +8,34 @@
 namespace twobw::telemetry {
 namespace {
 
-using schedule::Instruction;
 using schedule::Op;
 
-// The report with its ages, which depend on the clock, left out.
+// The report without ages, which depend on the clock.
 std::string report(const Board& board) {
   return std::regex_replace(board.report(), std::regex("for [0-9]+\\.[0-9] s"), "for a while");
 }
 
-TEST(Board, ShowsALineAStage) {
-  Board board(3);
+TEST(Board, ShowsTheLatestInstructionOfEveryStageAndHowItEnded) {
+  Board board(4);
+  board.begin(0, {.op = Op::RecvGradient, .microbatch = 2});
   board.begin(0, {.op = Op::Forward, .batch = 1, .microbatch = 5, .version = 0});
-  board.begin(1, {.op = Op::RecvActivation, .batch = 1, .microbatch = 4});
+  EXPECT_NE(board.report().find("W(0), for 0."), std::string::npos) << board.report();
+  board.begin(1, {.op = Op::Step, .batch = 9, .version = 10});
+  board.finish(1, "failed");
+  board.finish(2, "finished");  // before any instruction
   EXPECT_EQ(report(board),
             "  stage 0: Forward microbatch 5 (batch 1) on W(0), for a while\n"
-            "  stage 1: RecvActivation microbatch 4 (batch 1), for a while\n"
-            "  stage 2: not started, for a while\n");
+            "  stage 1: failed at Step batch 9 to W(10), for a while\n"
+            "  stage 2: finished, for a while\n"
+            "  stage 3: not started, for a while\n");
 }
 
-TEST(Board, NamesTheReplicaWhereThereAreSeveral) {
-  Board board(2, 2);
-  board.begin(2, {.op = Op::Step, .batch = 0, .version = 1});
+TEST(Board, NamesReplicasIfThereAreSeveral) {
+  Board board(1, 2);
+  board.begin(1, {.op = Op::Step, .batch = 0, .version = 1});
   EXPECT_EQ(report(board),
             "  replica 0 stage 0: not started, for a while\n"
-            "  replica 0 stage 1: not started, for a while\n"
-            "  replica 1 stage 0: Step batch 0 to W(1), for a while\n"
-            "  replica 1 stage 1: not started, for a while\n");
-}
-
-TEST(Board, ShowsTheLatestInstruction) {
-  Board board(1);
-  board.begin(0, {.op = Op::RecvGradient, .microbatch = 2});
-  board.begin(0, {.op = Op::Step, .batch = 3, .version = 4});
-  EXPECT_EQ(report(board), "  stage 0: Step batch 3 to W(4), for a while\n");
-}
-
-TEST(Board, ShowsHowAStageEndedAndWhere) {
-  Board board(2);
-  board.begin(0, {.op = Op::Step, .batch = 9, .version = 10});
-  board.finish(0, "failed");
-  board.finish(1, "finished");  // without ever having begun
-  EXPECT_EQ(report(board),
-            "  stage 0: failed at Step batch 9 to W(10), for a while\n"
-            "  stage 1: finished, for a while\n");
-}
-
-TEST(Board, CountsTheTimeFromTheBeginOfTheInstruction) {
-  Board board(1);
-  board.begin(0, {.op = Op::Forward, .microbatch = 0});
-  EXPECT_NE(board.report().find("for 0."), std::string::npos) << board.report();
+            "  replica 1 stage 0: Step batch 0 to W(1), for a while\n");
 }
 
 TEST(Board, MayBeReadWhileOthersWrite) {

@@ -8,7 +8,7 @@
 namespace twobw::telemetry {
 namespace {
 
-// What is printed while `action` has a progress display, its end included.
+// Output of a progress display during `action`, including its end.
 std::string printed(bool terminal, const std::function<void(Progress&)>& action) {
   testing::internal::CaptureStdout();
   {
@@ -31,11 +31,6 @@ Status at(std::int64_t update) {
 
 constexpr const char* kFigures = "loss 2.3457  lr 1.00e-03  norm 0.50  12.3K tokens/s  busy 88%";
 
-TEST(Progress, ElsewhereIsPlainLines) {
-  EXPECT_EQ(printed(false, [](Progress& progress) { progress.show(at(1)); }),
-            "update 1/100  " + std::string(kFigures) + "\n");
-}
-
 TEST(Progress, ShowsTheFirstAndTheLastUpdateAndSparesTheRest) {
   const std::string text = printed(false, [](Progress& progress) {
     for (int update = 1; update <= 100; ++update) progress.show(at(update));
@@ -49,15 +44,6 @@ TEST(Progress, OnATerminalIsOneLineThatIsClearedInTheEnd) {
       << text;
   EXPECT_EQ(text.find('\n'), std::string::npos);
   EXPECT_TRUE(text.ends_with("  1m 30s left\r\033[K")) << text;
-}
-
-TEST(Progress, TheBarFillsUp) {
-  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(0)); }).find("[>                       ]"),
-            std::string::npos);
-  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(99)); }).find("[=======================>]"),
-            std::string::npos);
-  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(100)); }).find("[========================]"),
-            std::string::npos);
 }
 
 TEST(Progress, LinesThatStayTakeTheLineOver) {

@@ -8,7 +8,7 @@
 namespace twobw::schedule {
 namespace {
 
-// Cyan, yellow, green, magenta, blue, red: neighbours differ on light and on dark terminals.
+// Cyan, yellow, green, magenta, blue, red: neighbors differ on light and on dark terminals.
 constexpr std::array<int, 6> palette = {6, 3, 2, 5, 4, 1};
 
 std::string escape(const Style& style) {
@@ -18,6 +18,12 @@ std::string escape(const Style& style) {
 }
 
 }  // namespace
+
+std::string label_of(const Instruction& instruction) {
+  if (instruction.op == Op::Forward) return fmt::format("{}", instruction.microbatch);
+  if (instruction.op == Op::Backward) return fmt::format("{}'", instruction.microbatch);
+  return instruction.op == Op::Evaluate ? "E" : "";
+}
 
 Line::Line(std::int64_t columns)
     : characters_(static_cast<std::size_t>(columns), ' '), styles_(static_cast<std::size_t>(columns)) {}

@@ -1,4 +1,4 @@
-// A line of text in which every character has a colour of its own.
+// A line of text with a color for every character.
 #pragma once
 
 #include <cstdint>
@@ -6,26 +6,32 @@
 #include <string_view>
 #include <vector>
 
+#include "core/schedule/instruction.h"
+
 namespace twobw::schedule {
 
-// Colours go round: number n and n+6 look alike.
+// Colors repeat: n and n+6 are the same.
 struct Style {
   std::int64_t color = -1;  // -1: none
-  bool filled = false;      // behind the text, not of the text
+  bool filled = false;      // colors the background instead of the text
 
   friend bool operator==(const Style&, const Style&) = default;
 };
+
+// Label of a computation: "3" of a forward, "3'" of a backward, "E" of an evaluation; empty for other
+// instructions.
+std::string label_of(const Instruction& instruction);
 
 class Line {
  public:
   explicit Line(std::int64_t columns);
 
-  // What lies outside the line is dropped.
+  // Clips the text to the line.
   void put(std::int64_t column, std::string_view text, Style style = {});
-  // Whether nothing is written in [begin, end), all of it inside the line.
+  // True if [begin, end) is inside the line and nothing is written there.
   bool blank(std::int64_t begin, std::int64_t end) const;
 
-  // Without blanks at the end, with '\n', and with ANSI colours if asked.
+  // Without trailing blanks, with '\n'; `color`: with ANSI colors.
   std::string text(bool color) const;
 
  private:

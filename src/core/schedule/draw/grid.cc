@@ -3,14 +3,100 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "core/schedule/draw/canvas.h"
-#include "core/schedule/draw/grid_layout.h"
 
 namespace twobw::schedule {
 namespace {
 
-constexpr std::int64_t margin = GridLayout::margin;
+constexpr std::int64_t margin = 9;  // "stage 0  "
+
+// One computation.
+struct Cell {
+  Span span;
+  std::string label;  // "3", "3'" or "E"
+  std::int64_t version = 0;
+  bool predicted = false;
+
+  // "2" for W(2), "~" for a prediction.
+  std::string weights() const { return predicted ? "~" : fmt::format("{}", version); }
+};
+
+// The updates between two cells: ">1", or ">1>2" if two coincide.
+struct UpdateMark {
+  std::int64_t tick = 0;
+  std::int64_t version = 0;  // the newest written
+  std::string text;
+};
+
+struct Row {
+  std::vector<Cell> cells;
+  std::vector<UpdateMark> marks;
+};
+
+// Cells of every stage in ticks, and ticks in columns.
+struct GridLayout {
+  std::vector<Row> rows;   // by stage
+  std::int64_t ticks = 0;  // drawn
+  std::int64_t width = 0;  // columns per tick: every label fits its cell and leaves a blank
+  bool cut = false;        // the drawing ends before the lists
+
+  std::int64_t column(std::int64_t tick) const { return margin + tick * width; }
+};
+
+// The sign of an instruction that is marked between cells; '\0' for others.
+char sign_of(Op op) {
+  if (op == Op::Step) return '>';
+  if (op == Op::Restore) return '<';
+  if (op == Op::Save) return '$';
+  return op == Op::Predict ? '~' : '\0';
+}
+
+void add_mark(Row& row, std::int64_t tick, std::int64_t version, char sign) {
+  const bool first = row.marks.empty() || row.marks.back().tick != tick;
+  if (first) row.marks.push_back({tick, version, ""});
+  row.marks.back().version = version;
+  row.marks.back().text += fmt::format("{}{}", sign, version);
+}
+
+Row row_of(const std::vector<Instruction>& list, const std::vector<Span>& times, std::int64_t ticks) {
+  Row row;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Span& span = times[i];
+    const char sign = sign_of(list[i].op);
+    if (sign != '\0' && span.end <= ticks) add_mark(row, span.end, list[i].version, sign);
+    if (span.end > span.start && span.start < ticks) {
+      row.cells.push_back({span, label_of(list[i]), list[i].version, list[i].predicted});
+    }
+  }
+  return row;
+}
+
+std::int64_t tick_width(const std::vector<Row>& rows) {
+  std::int64_t width = 2;
+  for (const Row& row : rows) {
+    for (const Cell& cell : row.cells) {
+      const std::int64_t ticks = cell.span.end - cell.span.start;
+      const std::int64_t label = std::max<std::int64_t>(std::ssize(cell.label), std::ssize(cell.weights()));
+      width = std::max(width, (label + ticks) / ticks);
+    }
+  }
+  return width;
+}
+
+// `ticks`: draw only the first ones; 0: all.
+GridLayout lay_out(const Lists& lists, const Execution& execution, std::int64_t ticks) {
+  GridLayout layout;
+  const std::int64_t all = execution.ticks();
+  layout.ticks = ticks > 0 ? std::min(ticks, all) : all;
+  layout.cut = layout.ticks < all;
+  for (std::size_t r = 0; r < lists.size(); ++r) {
+    layout.rows.push_back(row_of(lists[r], execution.times[r], layout.ticks));
+  }
+  layout.width = tick_width(layout.rows);
+  return layout;
+}
 
 Line line_of(const GridLayout& layout) {
   return Line(layout.column(layout.ticks) + (layout.cut ? 4 : 0));
@@ -50,13 +136,13 @@ void put_cell(Line& above, Line& below, const Cell& cell, const GridLayout& layo
   below.put(begin, fmt::format("{:<{}}", cell.weights(), columns), style);
 }
 
-// The bar stands in the blank between two cells; the version before it, where there is room.
+// The bar takes the blank between two cells, and the version the place before it, if that is free.
 void put_mark(Line& above, Line& below, const UpdateMark& mark, const GridLayout& layout) {
   const std::int64_t bar = layout.column(mark.tick) - 1;
   const Style style = {.color = mark.version};
   above.put(bar, "|", style);
   below.put(bar, "|", style);
-  // All of it, or the last that is written.
+  // The whole text, or its last version.
   for (const std::string& text : {mark.text, mark.text.substr(mark.text.find_last_of(">~<$"))}) {
     const std::int64_t begin = bar - std::ssize(text);
     if (!below.blank(begin, bar)) continue;
@@ -78,7 +164,7 @@ std::string draw_row(std::size_t stage, const GridLayout& layout, bool color) {
   return above.text(color) + below.text(color);
 }
 
-// The same spec with no more updates than can show in so many ticks: a forward takes one at least.
+// The spec with no more updates than `ticks` can show: a forward takes at least one.
 Spec shortened(Spec spec, const GridOptions& options, std::int64_t ticks) {
   const std::int64_t begun = ticks / (spec.shape.microbatches * options.costs.forward);
   spec.updates = std::min(spec.updates, begun + 2);
