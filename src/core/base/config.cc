@@ -12,7 +12,7 @@
 namespace twobw {
 namespace {
 
-// Where a value was set and how it was spelled there, so that a check after all overrides can say so.
+// Place and spelling of a setting, for checks that run after all overrides.
 struct Origin {
   std::string where;  // " at x.yaml:3", " in override 'a.b=c'", or empty
   std::string text;
@@ -33,7 +33,7 @@ void check_all(const Config& config, const Origins& origins) {
   }
 }
 
-// One source of settings: the file, or one override. Later sources win over earlier ones.
+// A source of settings: the file, or one override. Later sources win over earlier ones.
 class Source {
  public:
   // `file` is empty for an override, whose every key is at `where`.
@@ -92,7 +92,7 @@ std::string heading_of(const Section& section) {
   return fmt::format("{}:  # {}\n", section.name, section.meaning);
 }
 
-// The mark, or the whole line of the last key: people edit the file, and there are files without a mark.
+// The end mark, or the whole line of the last key: people edit the file, and some files have no mark.
 bool has_end(const std::string& text) {
   const std::size_t last_key = text.find("\n" + schema().back().path + ":");
   return text.find(std::string("\n") + kEndMark) != std::string::npos ||
@@ -102,8 +102,7 @@ bool has_end(const std::string& text) {
 [[noreturn]] void refuse_cut(const std::string& path) {
   fail_input(
       "'{}' is cut: its last line, '{}', is missing; restore the file (twobw checkpoint config RUN prints "
-      "the "
-      "copy in the newest checkpoint), or add that line if nothing else is missing",
+      "the copy in the newest checkpoint), or add that line if nothing else is missing",
       path, kEndMark);
 }
 
@@ -133,7 +132,7 @@ struct Settings {
   Origins origins;
 };
 
-// As they are given; nothing is checked but each by itself.
+// Reads settings without checks across keys.
 Settings read_settings(const std::string& path, const std::vector<std::string>& overrides) {
   Settings settings;
   auto& [config, origins] = settings;
@@ -151,7 +150,7 @@ void expand_recompute(PipelineConfig& pipeline) {
   std::iota(pipeline.recompute.begin(), pipeline.recompute.end(), 0);
 }
 
-// Takes the keys of the model from where model.from says. One that is set too must agree, or be open or auto.
+// Adopts the keys of an imported model. A key that is also set must agree, unless it is open or auto.
 void adopt_model(const ImportedModel& imported, Config& config, Origins& origins) {
   Config adopted;
   adopted.model = imported.model;

@@ -1,5 +1,5 @@
 // The configuration of a run: one YAML file, overridden by key.path=value; every key has a default.
-// docs/config.md describes every key.
+// docs/reference/configuration.md describes every key.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/corpora.h"
 #include "core/base/kinds.h"
 #include "core/base/pipeline_shape.h"
 
@@ -23,57 +22,68 @@ struct ModelConfig {
   bool tied = true;
   double dropout = 0.0;
   ModelHead head = ModelHead::Auto;
-  int num_labels = 2;  // classes that classification tells apart
+  int num_labels = 2;  // classes of classification
   // Family-specific keys, refused in other families (planning/architecture/family_parts.h); 0: derived from
   // the keys above.
-  int max_positions = 0;  // learned
-  int kv_heads = 0;       // heads of keys and values
-  int head_size = 0;      // of an attention head
-  int hidden = 0;         // size inside the feed-forward
+  int max_positions = 0;  // learned position embeddings
+  int kv_heads = 0;
+  int head_size = 0;
+  int hidden = 0;  // feed-forward size
   double norm_eps = 1e-5;
   int token_types = 2;
-  bool next_sentence = false;  // masked_lm tells besides whether the second part follows the first
-  bool padding = true;         // sequences may be shorter than the context; attention asks for their lengths
-  bool reset_documents = false;  // attention and positions begin anew with every document
-  bool qkv_bias = false;         // of queries, keys and values, as in Qwen2
-  bool qk_norm = false;          // queries and keys are normed head by head, as in Qwen3
+  bool next_sentence = false;
+  bool padding = true;  // sequences may be shorter than the context; attention masks the rest
+  bool reset_documents = false;
+  bool qkv_bias = false;
+  bool qk_norm = false;
   double rope_theta = 10000;
   std::string rope_scaling = "none";  // none, linear, dynamic, llama3: see planning/architecture/llama.h
   double rope_factor = 1;
   double rope_low_freq_factor = 1;
   double rope_high_freq_factor = 4;
   int rope_original_context = 0;
-  // A folder of Hugging Face's layout with the keys above and the first weights; none: the keys above stand
-  // for themselves, and weights are random.
+  // Folder of a Hugging Face model, which sets the keys above and the first weights; none: random weights.
   std::string from = "none";
 
   bool is_imported() const { return from != "none"; }
 };
 
+struct Corpus {
+  std::string path;   // a file, token files, or synthetic
+  double weight = 1;  // share of the sequences, relative to the weights of the others
+  friend bool operator==(const Corpus&, const Corpus&) = default;
+};
+
+using Corpora = std::vector<Corpus>;  // at least one; several are blended by weight
+
+// "runs/a", or "70% of runs/a, 30% of runs/b".
+std::string describe(const Corpora& corpora);
+bool is_synthetic(const Corpora& corpora);
+
 struct DataConfig {
   Corpora train = {{.path = "synthetic"}};
   Corpora validation = {{.path = "synthetic"}};
   std::string tokenizer = "bytes";
-  // Where model.head is masked_lm.
+  // masked_lm only.
   double mask_probability = 0.15;
   bool whole_words = false;
-  // Where it is classification or regression: fields of jsonl or columns of tsv.
+  // Fields of jsonl or columns of tsv.
   std::string text = "text";
   std::string pair = "none";  // a second text
   std::string label = "label";
-  std::vector<std::string> classes;  // in the order of their numbers; empty: labels are the numbers
-  int bucket = 0;                    // sequences of like length that follow one another; 0: any
-  std::string changed = "refuse";    // refuse, allow: on resume, files that differ from those before
+  std::vector<std::string> classes;  // in the order of their numbers; empty: labels are numbers
+  int bucket = 0;                    // consecutive sequences of similar length; 0: mixed lengths
+  std::string changed = "refuse";    // refuse, allow: on resume, files that have changed
 };
 
-// In the file `split` may be auto (empty: balanced by measured time), and `recompute` none, all or a list of
-// stages; all is expanded once the stages are known.
+// `split` is empty for auto (balanced by measured time). `recompute: all` is expanded when the stages are
+// known.
 struct PipelineConfig : PipelineShape {
   std::int64_t sync_updates = 0;
   std::string guard = "warn";  // off, warn: see app/train/guard.h
-  double timeout = 300;        // seconds that any wait inside the pipeline may last
-  int prefetch = 4;            // microbatches whose data a stage reads ahead; 0: its own thread reads
-  double memory_limit = 0;     // GiB of tensors that a stage may use; 0: no limit
+  double timeout = 300;        // seconds, of every wait inside the pipeline
+  int prefetch = 4;            // microbatches read ahead by a data thread; 0: read by the stage
+  double memory_limit = 0;     // GiB of tensors per stage; 0: no limit
 };
 
 struct OptimizerConfig {
@@ -85,10 +95,9 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   double clip = 1.0;  // largest global gradient norm; 0: no clipping
   std::int64_t warmup = 100;
-  std::string decay = "cosine";  // cosine, linear, constant
-  double min_lr = 0.0;           // where the decay ends, as a fraction of lr
-  // Parameters with values of their own, see core/base/parameter_groups.h.
-  std::vector<std::string> groups;
+  std::string decay = "cosine";     // cosine, linear, constant
+  double min_lr = 0.0;              // at the end of the decay, as a fraction of lr
+  std::vector<std::string> groups;  // see core/base/parameter_groups.h
 };
 
 struct TrainConfig {
@@ -97,7 +106,7 @@ struct TrainConfig {
   std::string precision = "fp32";
   double loss_scale = 65536;      // with fp16, of the first batches
   int loss_scale_window = 2000;   // batches without a skip that double it
-  bool deterministic = false;     // on GPUs the same bits every time
+  bool deterministic = false;     // GPU kernels
   std::int64_t eval_every = 100;  // updates; 0: never
   int eval_microbatches = 16;     // at most, in an evaluation
 };
@@ -105,14 +114,13 @@ struct TrainConfig {
 struct CheckpointConfig {
   std::int64_t every_updates = 0;  // 0: not by updates
   double every_minutes = 0;        // 0: not by time
-  int keep = 3;                    // the newest, and the best besides
+  int keep = 3;                    // the newest, in addition to the best
 };
 
-// Between the processes of a run, where there are several.
 struct NetworkConfig {
-  std::string interface = "auto";  // that other hosts reach this one by: its name or address
-  double join_timeout = 120;       // seconds in which all processes must have come
-  double heartbeat_timeout = 30;   // seconds without a sign of life after which one counts as lost
+  std::string interface = "auto";  // that other hosts connect to, by name or address
+  double join_timeout = 120;       // seconds within which all processes must join
+  double heartbeat_timeout = 30;   // seconds without a heartbeat after which a process counts as lost
 };
 
 struct Config {
@@ -123,51 +131,50 @@ struct Config {
   TrainConfig train;
   CheckpointConfig checkpoint;
   NetworkConfig network;
-  // One entry a worker, replica after replica: "cpu:0" or "cpu:0-3" or "cpu:0,2"; empty: `auto`, the cores
-  // dealt out evenly.
+  // One entry per worker, replica after replica: "cpu:0", "cpu:0-3", "cpu:0,2" or GPUs
+  // (core/base/gpu_name.h); empty: auto.
   std::vector<std::string> devices;
   std::string run_dir = "runs/default";
-  // auto: the model is measured first and the planner chooses what stands under pipeline, and the devices.
+  // auto: the planner chooses pipeline and devices from a measurement of the model.
   std::string plan = "none";
-  // The folder of a run to continue; auto: run_dir, if it has a checkpoint; none: a new run.
+  // Folder of the run to resume; auto: run_dir, if it has a checkpoint; none: a new run.
   std::string resume = "none";
 };
 
-// What the folder says that model.from names, where model.head may ask for another head than it has.
+// The model in the folder of model.from, with the head that model.head asks for.
 struct ImportedModel {
   ModelConfig model;
-  std::string file;               // that says it
-  std::vector<std::string> open;  // keys that a configuration may set otherwise
+  std::string file;               // its source, for messages
+  std::vector<std::string> open;  // keys that a configuration may override
 };
 using ModelReader = std::function<ImportedModel(const Config& given)>;
 
-// Reads `path` (may be empty: all defaults), applies `overrides` ("key.path=value") in order and
-// validates. Throws InputError: unknown keys with the nearest known one, values of the wrong type or
-// out of range, with file and line where there is one.
-// Where model.from names a folder, `read_model` gives the keys of the model; those that are set besides must
-// agree with them. Without a reader model.from is not opened: the configuration of a run has all keys itself.
+// Reads `path` (empty: all defaults), applies `overrides` ("key.path=value") in order and validates. Throws
+// InputError for unknown keys, with the nearest known one, and for values of the wrong type or out of range,
+// with file and line. If model.from names a folder, `read_model` returns the keys of its model; keys that are
+// also set must agree with them. Without a reader model.from is not opened: the configuration of a run has
+// all keys.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides,
                    const ModelReader& read_model = {});
 
-// Reads config.yaml in the folder of a run. Throws InputError if the file is cut, too.
+// Reads config.yaml in the folder of a run. Also throws InputError if the file is cut.
 Config load_config_of_run(const std::string& run, const std::vector<std::string>& overrides);
 
-// The defaults with `overrides`, each checked by itself only.
+// The defaults with `overrides`, without checks across keys.
 Config read_overrides(const std::vector<std::string>& overrides);
 
-// Whether the file or an override sets the key. Throws InputError as load_config does for what it reads.
+// True if the file or an override sets the key. Throws InputError as load_config does.
 bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides);
 
-// Reads text, as load_config reads a file; `name` names it in messages.
+// Reads a text as load_config reads a file; `name` names it in messages.
 Config config_from_text(const std::string& text, const std::string& name,
                         const std::vector<std::string>& overrides = {});
 
-// What can be said of each value by itself; what concerns schedule, model and data together is
-// checked by engine/runtime/setup.h.
+// Checks all keys. engine/runtime/setup.h checks schedule, model and data together.
 void validate(const Config& config);
 
-// The resolved configuration as YAML that load_config reads back to the same values. Its last line is a mark:
-// load_config refuses the text without its end.
+// The resolved configuration as YAML, which load_config reads back to the same values. Its last line is an
+// end mark: load_config refuses a truncated text.
 std::string to_yaml(const Config& config);
 
 }  // namespace twobw

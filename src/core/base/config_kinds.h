@@ -1,5 +1,5 @@
-// The kinds of configuration keys: each function makes a row of the table. `access` gives the field:
-// a generic lambda from Config& or const Config& to a reference.
+// The kinds of configuration keys: each function makes a row of the table. `access` is a generic lambda from
+// Config& or const Config& to a reference to the field.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -41,7 +41,7 @@ inline Range at_least(double low) {
 inline Range above(double low) {
   return {fmt::format("a number above {}", low), [=](double value) { return value > low; }};
 }
-// A time that is waited for: what clocks count in holds it many times over.
+// A timeout, far below the range of clocks.
 inline Range some_seconds() {
   return {"a number above 0 and at most 1000000", [](double value) { return value > 0 && value <= 1e6; }};
 }
@@ -55,7 +55,7 @@ inline Range up_to_one() {
   return {"a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; }};
 }
 
-// A key of one scalar; `holds` says whether a value is in range.
+// A scalar key; `holds` returns whether a value is in range.
 template <typename Access, typename Holds>
 Key scalar(std::string path, Access access, std::string allowed, Holds holds, std::string meaning) {
   const std::string must = "be " + allowed;
@@ -119,15 +119,8 @@ Key enumerated(std::string path, Access access, std::vector<FieldOf<Access>> val
 
 template <typename Access>
 Key boolean(std::string path, Access access, std::string meaning) {
-  auto read = [=](const YAML::Node& node, Config& config) -> Complaint {
-    const auto value = parse_scalar<std::string>(node);
-    if (value != "true" && value != "false") return "be true or false";
-    access(config) = value == "true";
-    return {};
-  };
-  auto write = [=](const Config& config) { return access(config) ? "true" : "false"; };
-  auto check = [](const Config&) { return Complaint{}; };
-  return {std::move(path), "true or false", std::move(meaning), read, write, check};
+  return scalar(
+      std::move(path), access, "true or false", [](bool) { return true; }, std::move(meaning));
 }
 
 template <typename T>

@@ -22,14 +22,14 @@ Key Key::with(std::function<Complaint(const Config&)> rule) && {
 
 const std::vector<Section>& sections() {
   static const std::vector<Section> all = {
-      {"model", "What is trained."},
-      {"data", "What it is trained on."},
-      {"pipeline", "How the work is cut up and in which order it runs."},
-      {"optimizer", "How gradients become updates."},
-      {"train", "How long, and what is done along the way."},
-      {"checkpoint", "What is saved along the way, to go on from."},
-      {"network", "How the processes of a run find each other, where a launcher starts several."},
-      {"", "Where it runs, and where the results go."},
+      {"model", "Architecture of the model, and its first weights."},
+      {"data", "Training and validation data, and the tokenizer."},
+      {"pipeline", "Partition of the model, and schedule of the microbatches."},
+      {"optimizer", "Optimizer, learning rate and weight decay."},
+      {"train", "Length of the run, precision and evaluation."},
+      {"checkpoint", "Checkpoints to resume from."},
+      {"network", "Connections between the processes of a run that a launcher starts."},
+      {"", "Devices and folders of the run."},
   };
   return all;
 }
@@ -54,7 +54,7 @@ bool is_section(std::string_view path) {
 
 namespace {
 
-// Keys of former versions, with the way out.
+// Keys of former versions, with their replacements.
 constexpr std::pair<std::string_view, std::string_view> kFormerKeys[] = {
     {"pipeline.guard_updates",
      "remove it: a warning of pipeline.guard names the pipeline.sync_updates to resume with"},
@@ -82,7 +82,7 @@ std::string advice_for(std::string_view unknown) {
     known.push_back(key.path);
     if (section_of(key.path) == (is_section(section) ? section : "")) siblings.push_back(name_of(key.path));
   }
-  // The name counts first, so that a key put into the wrong section is found too.
+  // Compares the name before the section, so that a key in the wrong section is found too.
   auto distance = [&](const std::string& path) {
     return std::tuple(edit_distance(name, name_of(path)), edit_distance(unknown, path));
   };

@@ -1,5 +1,5 @@
-// The one table of configuration keys, which reading, checking, writing and documenting all walk; its limits;
-// and the defaults of `twobw verify`.
+// The table of configuration keys, for reading, checking, writing and documenting them; its limits; and the
+// defaults of `twobw verify`.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -22,13 +22,13 @@ struct Key {
   std::string path;     // pipeline.stages
   std::string allowed;  // the end of "it must be ..."
   std::string meaning;  // one sentence
-  // Sets the value, whatever its range; complains of a wrong type.
+  // Sets the value without a check of its range; complains of a wrong type.
   std::function<Complaint(const YAML::Node&, Config&)> read;
   std::function<std::string(const Config&)> write;  // as YAML, on one line
-  // Complains of a value out of range. May rely on the keys above it in the table being sound.
+  // Complains of a value out of range. The keys above it in the table are already checked.
   std::function<Complaint(const Config&)> check;
 
-  // The same key, held to one more rule.
+  // The key with an additional check.
   Key with(std::function<Complaint(const Config&)> rule) &&;
 };
 
@@ -50,7 +50,7 @@ std::string name_of(std::string_view path);
 const Key* find_key(std::string_view path);
 bool is_section(std::string_view path);
 
-// Advice on an unknown key: "did you mean 'pipeline.stages'?", or the names there are.
+// Advice on an unknown key: "did you mean 'pipeline.stages'?", the new name, or the known names.
 std::string advice_for(std::string_view unknown);
 
 // Largest sizes of a model and of its data; the rules below keep their products within 64 bits. Those of a
@@ -61,15 +61,15 @@ inline constexpr int kWidestHidden = 10'000'000;
 inline constexpr int kMostHeads = 100'000;
 inline constexpr int kMostTokens = 10'000'000;  // of a vocabulary
 inline constexpr int kLongest = 100'000'000;    // of a sequence, in tokens
-inline constexpr int kMostReplicas = 1 << 14;   // that a plan may have; a run has fewer
+inline constexpr int kMostReplicas = 1 << 14;   // of a plan; a run has fewer (kMostWorkers)
 
 Complaint heads_fit(const Config& config);             // of model.head_size
 Complaint split_is_countable(const Config& config);    // of pipeline.split
 Complaint batch_is_countable(const Config& config);    // of pipeline.microbatches
 Complaint tokens_are_countable(const Config& config);  // of train.updates
 
-// Settings of `twobw verify` without a configuration file: a model that trains in seconds, with every feature
-// on.
+// Settings of `twobw verify` without a configuration file: a model that trains in seconds and uses every
+// feature.
 inline constexpr const char* kVerifyDefaults[] = {
     "model.layers=2",          "model.width=32",     "model.heads=4",
     "model.vocab=256",         "model.context=16",   "pipeline.microbatch=2",

@@ -30,8 +30,8 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-// Appends a node on one line, until there are more bytes than are shown. An alias may put a node inside
-// itself, and a few of them make a list of billions, so depth and length are bounded.
+// Appends a node on one line, up to `most` bytes. Depth and length are bounded, because an alias may put a
+// node inside itself, and a few aliases can make a list of billions.
 void append_line(const YAML::Node& node, int depth, std::size_t most, std::string& line) {
   if (node.IsScalar()) {
     line += node.Scalar();

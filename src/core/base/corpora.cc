@@ -1,5 +1,3 @@
-#include "core/base/corpora.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -11,9 +9,8 @@
 namespace twobw {
 namespace {
 
-const Complaint& must_be_corpora() {
-  static const Complaint must = std::string("be ") + kCorporaAllowed;
-  return must;
+Complaint must_be_corpora() {
+  return std::string("be ") + kCorporaAllowed;
 }
 
 Complaint read_corpus(const YAML::Node& map, Corpus& corpus) {
@@ -23,7 +20,8 @@ Complaint read_corpus(const YAML::Node& map, Corpus& corpus) {
       corpus.path = parse_scalar<std::string>(entry.second).value_or("");
     } else if (name == "weight") {
       const auto weight = parse_scalar<double>(entry.second);
-      if (!weight) return fmt::format("have numbers as weights, and '{}' is none", describe(entry.second));
+      if (!weight)
+        return fmt::format("have numbers as weights, and '{}' is not a number", describe(entry.second));
       corpus.weight = *weight;
     } else {
       return fmt::format("have a path and a weight in every entry, and '{}' is neither", name);

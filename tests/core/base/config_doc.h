@@ -21,8 +21,8 @@ A run is described by one YAML file. Any key can be set again on the command lin
 Every key has a default, and the file may be left out. An unknown key or a wrong value is refused with exit code 2 and
 one sentence that names its place.
 
-`twobw verify` without a file has other defaults: {}, and `model.dropout={}` if the family has dropout. In fp32 it
-computes on CPU cores unless `devices` names others, as do `eval` and `generate`.
+`twobw verify` without a file has other defaults: {}, and `model.dropout={}` if the family has dropout. In fp32
+`verify`, `eval` and `generate` compute on CPU cores unless `devices` is set.
 
 `1..32` is a range of whole numbers. This page is made from `src/core/base/config_table.cc`; a test keeps them equal.
 )";
