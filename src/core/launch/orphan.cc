@@ -19,7 +19,7 @@ namespace {
 constexpr int kLookAgain = 1000;                       // ms
 constexpr const char* kParent = "TWOBW_LAUNCHER_PID";  // across exec
 
-// Readable when the process has ended; -1 where the system has no such thing.
+// A descriptor that is readable when the process has ended; -1 if the system has none.
 int descriptor_of(pid_t process) {
 #ifdef SYS_pidfd_open
   return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
@@ -36,7 +36,7 @@ void watch(pid_t parent, const std::string& prefix) {
   pthread_setname_np(pthread_self(), "launcher");
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // they are for other threads
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // other threads handle them
   pollfd polled = {.fd = descriptor_of(parent), .events = POLLIN, .revents = 0};
   while (getppid() == parent && poll(&polled, 1, kLookAgain) <= 0) {
   }

@@ -1,4 +1,5 @@
-// Ends a process whose launcher has died, for instance by SIGKILL: a second start would compute beside it.
+// Ends a process whose launcher has died, for instance by SIGKILL: otherwise a restarted run would compete
+// with it.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace twobw::launch {
 
-// Whether the launcher outlives its processes: torchrun's agent and mpirun do. Slurm ends its processes
-// itself; processes started by hand may outlive their shell.
+// True if the launcher outlives its processes: torchrun's agent and mpirun do. Slurm ends its processes
+// itself; processes started by the user may outlive their shell.
 bool launcher_stays(const Environment& environment);
 
 // Called before exec, if the new program calls end_with_parent(): the launcher may die in between.

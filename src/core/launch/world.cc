@@ -1,14 +1,15 @@
 #include "core/launch/world.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
-#include "core/launch/slurm.h"
+#include "core/base/text.h"
 
 namespace twobw::launch {
 namespace {
@@ -32,13 +33,11 @@ class Variables {
   }
   int number(const char* name, int low, int high) const {
     const std::string value = text(name);
-    int number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool whole = error == std::errc() && end == value.data() + value.size();
-    if (!whole || number < low || number > high)
+    const auto number = parse_number<int>(value);
+    if (!number || *number < low || *number > high)
       fail_input("the environment has {}='{}'; it must be a whole number from {} to {}", name, value, low,
                  high);
-    return number;
+    return *number;
   }
   int number(const char* name, int low, int high, int otherwise) const {
     return has(name) ? number(name, low, high) : otherwise;
@@ -57,7 +56,7 @@ bool is_this_host(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-// Names of the variables that say who one is.
+// Names of the variables with this process's rank.
 struct Places {
   const char* rank;
   const char* size;
@@ -82,7 +81,7 @@ World read_places(const Variables& variables, const char* launcher, const Places
   return world;
 }
 
-// MASTER_ADDR and MASTER_PORT, else what follows from the rest.
+// MASTER_ADDR and MASTER_PORT; without them this host, and a port derived from the job.
 void find_master(const Variables& variables, World& world) {
   world.master_address = variables.text("MASTER_ADDR", "127.0.0.1");
   if (world.master_address.empty()) fail_input("the environment has MASTER_ADDR=''; it must be a host");
@@ -100,7 +99,7 @@ void find_master(const Variables& variables, World& world) {
 World of_torchrun(const Environment& environment) {
   const Variables outer(environment);
   const std::string master = outer.text("MASTER_ADDR");
-  // By hand on one host LOCAL_WORLD_SIZE may be left out.
+  // LOCAL_WORLD_SIZE may be missing if the user sets the variables on one host.
   const Environment completed = [&](const char* name) {
     const bool left_out = std::string_view(name) == "LOCAL_WORLD_SIZE" && !environment(name);
     return environment(left_out && is_this_host(master) ? "WORLD_SIZE" : name);
@@ -123,27 +122,28 @@ World of_torchrun(const Environment& environment) {
   return world;
 }
 
-World of_mpirun(const Variables& variables) {
-  World world = read_places(variables, "mpirun",
-                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                             "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  // Open MPI 4 and 5 set the first, 4 the second too.
-  const std::string id = variables.text("PMIX_NAMESPACE", variables.text("OMPI_MCA_ess_base_jobid"));
-  if (id.empty() && world.size > 1)
-    variables.need("MASTER_PORT", "OMPI_COMM_WORLD_RANK is set without PMIX_NAMESPACE");
-  world.job = "mpirun." + (id.empty() ? variables.text("MASTER_PORT") : id);
+// Several processes without a job id need MASTER_PORT, or two runs on one host would share a port.
+World with_job(World world, const Variables& variables, const std::string& id, const std::string& because) {
+  if (id.empty() && world.size > 1) variables.need("MASTER_PORT", because);
+  world.job = fmt::format("{}.{}", world.launcher, id.empty() ? variables.text("MASTER_PORT") : id);
   find_master(variables, world);
   return world;
 }
 
+World of_mpirun(const Variables& variables) {
+  const World world = read_places(variables, "mpirun",
+                                  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                   "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  // Open MPI 4 and 5 set the first, 4 the second too.
+  const std::string id = variables.text("PMIX_NAMESPACE", variables.text("OMPI_MCA_ess_base_jobid"));
+  return with_job(world, variables, id, "OMPI_COMM_WORLD_RANK is set without PMIX_NAMESPACE");
+}
+
+// Hydra sets no job id.
 World of_pmi(const Variables& variables) {
-  World world = read_places(variables, "pmi", {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
-  const std::string id = variables.text("PMI_JOBID");
-  // Hydra names no job: two runs on one host would meet at one port.
-  if (id.empty() && world.size > 1) variables.need("MASTER_PORT", "PMI_RANK is set without PMI_JOBID");
-  world.job = "pmi." + (id.empty() ? variables.text("MASTER_PORT") : id);
-  find_master(variables, world);
-  return world;
+  const World world =
+      read_places(variables, "pmi", {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
+  return with_job(world, variables, variables.text("PMI_JOBID"), "PMI_RANK is set without PMI_JOBID");
 }
 
 // Whether srun started this process: neither a batch script, which has no step, nor the shell of salloc or of
@@ -154,23 +154,63 @@ bool is_srun_task(const Variables& variables) {
          std::ranges::find(kShells, variables.text("SLURM_STEP_ID")) == std::end(kShells);
 }
 
+[[noreturn]] void refuse_list(const char* name, std::string_view list, std::string_view allowed) {
+  fail_input("the environment has {}='{}'; it must be {}", name, list, allowed);
+}
+
+// The first of Slurm's list of hosts: "node03" of "node[03-05,9],login". Empty if the list is invalid.
+std::string first_host(std::string_view list) {
+  std::string host;
+  for (std::size_t at = 0; at < list.size() && list[at] != ','; ++at) {
+    if (list[at] != '[') {
+      host += list[at];
+      continue;
+    }
+    const std::string_view numbers = list.substr(at + 1);
+    const std::size_t close = numbers.find(']'), digits = numbers.find_first_not_of("0123456789");
+    if (close == std::string_view::npos || digits == 0) return "";
+    host += numbers.substr(0, digits);
+    at += close + 1;
+  }
+  return host;
+}
+
+// Slurm's number of tasks on each node: "2(x3),1" is 2, 2, 2, 1.
+std::vector<int> tasks_by_node(const char* name, std::string_view list) {
+  std::vector<int> tasks;
+  for (std::string_view rest = list;;) {
+    const std::size_t comma = rest.find(',');
+    std::string_view part = rest.substr(0, comma), times = "1";
+    if (const std::size_t open = part.find("(x"); open != std::string_view::npos && part.ends_with(')')) {
+      times = part.substr(open + 2, part.size() - open - 3);
+      part = part.substr(0, open);
+    }
+    const auto count = parse_number<int>(part), nodes = parse_number<int>(times);
+    if (!count || *count < 0 || !nodes || *nodes < 1 || *nodes > kMostProcesses - std::ssize(tasks))
+      refuse_list(name, list, "numbers of tasks such as 2(x3),1");
+    tasks.insert(tasks.end(), static_cast<std::size_t>(*nodes), *count);
+    if (comma == std::string_view::npos) return tasks;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 World of_srun(const Environment& environment) {
   const Variables outer(environment);
   // The job's own SLURM_NTASKS may differ from the step's.
   const char* const tasks = outer.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   constexpr const char* kNodes = "SLURM_STEP_NODELIST";
   constexpr const char* kPerNode = "SLURM_STEP_TASKS_PER_NODE";
-  std::vector<std::string> hosts;
-  if (outer.has(kNodes)) hosts = expand_hosts(outer.text(kNodes), kNodes);
+  const std::string nodes = outer.text(kNodes);
+  const bool several = nodes.find_first_of("[,") != std::string::npos;
   const Environment completed = [&](const char* name) -> std::optional<std::string> {
-    if (std::string_view(name) == "MASTER_ADDR" && !environment(name) && hosts.size() > 1)
-      return hosts.front();
+    if (std::string_view(name) == "MASTER_ADDR" && !environment(name) && several) {
+      const std::string host = first_host(nodes);
+      if (host.empty()) refuse_list(kNodes, nodes, "a list of hosts such as node[03-07,9],login");
+      return host;
+    }
     if (std::string_view(name) != kPerNode) return environment(name);
-    if (!environment(name)) return hosts.size() == 1 ? environment(tasks) : std::nullopt;
-    const std::vector<int> counts = expand_counts(*environment(name), kPerNode);
-    if (!hosts.empty() && hosts.size() != counts.size())
-      fail_input("the environment has {}='{}', but {}='{}' has {} hosts", kPerNode, *environment(name),
-                 kNodes, outer.text(kNodes), hosts.size());
+    if (!environment(name)) return several || nodes.empty() ? std::nullopt : environment(tasks);
+    const std::vector<int> counts = tasks_by_node(kPerNode, *environment(name));
     if (std::accumulate(counts.begin(), counts.end(), 0L) != outer.number(tasks, 1, kMostProcesses))
       fail_input("the environment has {}='{}', but {}={}", kPerNode, *environment(name), tasks,
                  outer.text(tasks));
@@ -202,7 +242,7 @@ World read_world(const Environment& environment) {
   if (variables.has("RANK") || variables.has("WORLD_SIZE")) return of_torchrun(environment);
   if (variables.has("OMPI_COMM_WORLD_RANK") || variables.has("OMPI_COMM_WORLD_SIZE"))
     return of_mpirun(variables);
-  // srun --mpi=pmi2 sets PMI_RANK too, but nothing of the host.
+  // srun --mpi=pmi2 also sets PMI_RANK, but no variables of the host.
   const bool pmi = variables.has("PMI_RANK") || variables.has("PMI_SIZE");
   if (pmi && (variables.has("MPI_LOCALRANKID") || !is_srun_task(variables))) return of_pmi(variables);
   if (is_srun_task(variables)) return of_srun(environment);

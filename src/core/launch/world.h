@@ -34,17 +34,17 @@ struct World {
   bool on_one_host() const { return local_size == size; }
 };
 
-// The first of these that is set decides: RANK or WORLD_SIZE (torchrun, or by hand), OMPI_COMM_WORLD_*,
-// PMI_*, SLURM_* inside a step of srun. MASTER_ADDR and MASTER_PORT override the launcher's address; without
-// a port it follows from the launcher's job id. Throws InputError that names a variable that is missing, not
-// a number or contradicts another.
+// The first of these that is set decides: RANK or WORLD_SIZE (torchrun, or set by the user),
+// OMPI_COMM_WORLD_*, PMI_*, SLURM_* inside a step of srun. MASTER_ADDR and MASTER_PORT override the
+// launcher's address; the default port derives from the launcher's job id. Throws InputError that names a
+// variable that is missing, is not a number or contradicts another.
 World read_world(const Environment& environment);
 
-// Whether a terminal at the output may be the user's: Open MPI's mpirun gives process 0 one of its own,
-// wherever its own output goes.
+// False if a terminal at the output cannot be the user's: Open MPI's mpirun gives process 0 a
+// pseudo-terminal, wherever its own output goes.
 bool terminal_is_users(const Environment& environment);
 
-// Whether OMP_NUM_THREADS is torchrun's default of 1, which it sets if the user has set nothing. (A user's 1
+// True if OMP_NUM_THREADS is torchrun's default of 1, which it sets if the user has not set it. (A user's 1
 // under torchrun looks the same.)
 bool omp_threads_are_torchruns(const Environment& environment);
 

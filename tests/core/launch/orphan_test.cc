@@ -28,7 +28,7 @@ struct Pipe {
 
 Pipe from_child;
 
-// Says that it watches, that it has been left alone so far when it is asked, and that it was told to end.
+// Reports when it watches, on request that it still runs, and when it gets the signal to end.
 [[noreturn]] void child(const Pipe& asked) {
   std::signal(SIGTERM, [](int) {
     [[maybe_unused]] const auto written = write(from_child.ends[1], "t", 1);
@@ -61,7 +61,7 @@ TEST(Orphan, EndsWithTheProcessThatStartedItAndNotWithItsThread) {
   EXPECT_EQ(from_child.hear(), 't');
 }
 
-// As a program does that has become another since, under a parent that has died in between.
+// As after an exec in between which the parent has died.
 TEST(Orphan, FailsIfTheParentHasDiedBeforeItWatches) {
   remember_parent();
   const pid_t child = fork();
