@@ -13,7 +13,7 @@
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/corpus/configured_tokens.h"
 #include "text/corpus/indexed_file.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::cli {
 namespace {

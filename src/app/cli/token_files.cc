@@ -16,9 +16,8 @@
 #include "core/base/text.h"
 #include "text/corpus/indexed_file.h"
 #include "text/corpus/prepare.h"
-#include "text/corpus/progress_bar.h"
 #include "text/corpus/summary.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/utf8.h"
 
 namespace twobw::cli {
@@ -62,12 +61,7 @@ void return_large_blocks() {
 void prepare_corpus(const PrepareOptions& options) {
   return_large_blocks();
   const auto begin = std::chrono::steady_clock::now();
-  PrepareResult result;
-  {
-    corpus::ProgressBar bar;
-    result =
-        corpus::prepare(options, [&bar](const corpus::PrepareProgress& progress) { bar.show(progress); });
-  }
+  const PrepareResult result = corpus::prepare(options, corpus::progress_bar());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   print_result(options, result, seconds.count());
 }

@@ -19,7 +19,6 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
-#include "text/tokenizer/load.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/train_bpe.h"
 #include "text/tokenizer/utf8.h"

@@ -10,7 +10,7 @@
 #include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
 #include "planning/architecture/families.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::inference {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/store.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::inference {
 namespace {

@@ -5,7 +5,7 @@
 #include "app/train/resume.h"
 #include "core/base/codec.h"
 #include "engine/runtime/rank_map.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::train {
 namespace {

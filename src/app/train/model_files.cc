@@ -13,7 +13,7 @@
 #include "engine/weights/layout.h"
 #include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::train {
 namespace {

@@ -1,5 +1,5 @@
-// Dropout masks as a function of their purpose and of an element's position, so that CPUs and GPUs, any
-// layout and any recomputation draw the same mask, and none is stored.
+// Dropout masks as functions of a key and of an element's position: CPUs and GPUs, any layout and any
+// recomputation draw the same mask, and none is stored.
 //
 // The key of a mask is made of (seed, update, microbatch) and of (layer, site): see dropout_key and
 // dropout_site below. An element is named by its column (a feature, or a key of attention) and by the indexes
@@ -27,7 +27,7 @@ TWOBW_HOST_DEVICE constexpr std::uint64_t mask_key(std::uint64_t key, std::uint6
   return scramble(key ^ site);
 }
 
-// An element is kept where its bits are at least `threshold`, and then multiplied by `scale`.
+// An element is kept if its bits are at least `threshold`, and then multiplied by `scale`.
 struct DropoutRate {
   std::uint32_t threshold;
   float scale;

@@ -1,10 +1,12 @@
 // Two kinds of failure. Wrong input is an InputError: one sentence with the key, its value and the allowed
 // values; the program prints it and exits with code 2. A run that cannot continue is a RunError (code 1).
-// Bugs are caught by TWOBW_ASSERT, which prints the state and aborts.
+// TWOBW_ASSERT catches bugs: it prints the state and aborts.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -31,8 +33,11 @@ template <typename... Args>
   throw RunError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-[[noreturn]] void assertion_failed(const char* condition, const char* file, int line,
-                                   const std::string& state);
+[[noreturn, gnu::cold]] inline void assertion_failed(const char* condition, const char* file, int line,
+                                                     const std::string& state) {
+  fmt::print(stderr, "twobw: internal error: {} is false at {}:{}: {}\n", condition, file, line, state);
+  std::abort();
+}
 
 }  // namespace twobw
 

@@ -35,10 +35,10 @@ std::string_view first_line(const std::exception& error) {
   return what.substr(0, what.find('\n'));
 }
 
-// For the threads of the program to end, and to print their report.
+// Time for the other threads to end and to print their report.
 constexpr std::chrono::seconds kPatience(10);
 
-// Never destroyed: a thread may be lost at any time.
+// Never destroyed: a thread may fail at any time.
 struct State {
   std::string prefix;
   std::thread::id main;
@@ -68,9 +68,9 @@ void run_hooks(const std::string& reason) {
   for (const auto& end : state().hooks) end(reason);
 }
 
-// On a thread of its own: the lost one may hold a lock that a hook needs.
+// Runs the hooks on another thread: the failed one may hold a lock that a hook needs.
 void wait_for_hooks(const std::string& reason) {
-  if (std::this_thread::get_id() == state().main) return;  // it is the one that would end
+  if (std::this_thread::get_id() == state().main) return;  // the hooks would wait for it
   {
     std::unique_lock lock(state().mutex, std::try_to_lock);
     if (lock && state().hooks.empty()) return;
@@ -83,11 +83,11 @@ void wait_for_hooks(const std::string& reason) {
   if (state().lost.exchange(true)) {
     while (true) pause();  // the first one ends the program
   }
-  std::string reason = "a thread failed for want of memory";
+  std::string reason = "a thread failed: out of memory";
   try {
     reason = describe_current_exception();
     wait_for_hooks(reason);
-  } catch (...) {  // no memory or no thread is left
+  } catch (...) {  // out of memory or threads
   }
   if (ftrylockfile(stdout) == 0) {
     std::fflush(stdout);

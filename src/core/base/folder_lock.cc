@@ -17,7 +17,7 @@ std::string file_in(const std::string& folder) {
   return folder + "/.lock";
 }
 
-// Whether the path still leads to the open file: who had it before may have removed or renamed it.
+// True if the path still leads to the open file: the previous holder may have removed or renamed it.
 bool leads_to(const std::string& path, int file) {
   struct stat at_path {
   }, opened{};
@@ -60,7 +60,7 @@ FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
   return *this;
 }
 
-// The file goes first, while nobody else can have it.
+// Removes the file before releasing the lock, while no other process can hold it.
 FolderLock::~FolderLock() {
   if (file_ < 0) return;
   if (leads_to(path_, file_)) unlink(path_.c_str());

@@ -1,4 +1,4 @@
-// Lock of a folder that one process at a time may write.
+// Lock of a folder that only one process at a time may write.
 #pragma once
 
 #include <optional>
@@ -6,21 +6,21 @@
 
 namespace twobw {
 
-// While it lives, a file `.lock` lies in the folder, and no other process gets it. The system gives it back
-// when the process ends, however that happens: a file that stays behind locks nothing.
+// While it exists, the folder has a file `.lock`, and no other process gets the lock. The system releases it
+// when the process ends in any way: a leftover file locks nothing.
 class FolderLock {
  public:
   // Locks nothing.
   FolderLock() = default;
-  // Waits for another that has it; nothing: that still has it after `patience_s`. Where the folder cannot be
-  // written, or its file system has no locks, it locks nothing.
+  // Waits for the holder of the lock; null if it still holds it after `patience_s`. If the folder cannot be
+  // written or its file system has no locks, returns a lock that is not held.
   static std::optional<FolderLock> take(const std::string& folder, double patience_s);
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&& other) noexcept;
   ~FolderLock();
 
   bool is_held() const { return file_ >= 0; }
-  // The folder has been renamed, the lock with it.
+  // Must be called after the folder is renamed.
   void follow_to(const std::string& folder);
 
  private:

@@ -15,7 +15,7 @@ namespace twobw {
 namespace {
 constexpr std::string_view kPrefix = "cuda:";
 
-// The number that `text` begins with; `rest` is what follows it.
+// Reads the number at the start of `text`; `rest` is the text after it.
 bool take_number(std::string_view text, std::string_view& rest, int& number) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);

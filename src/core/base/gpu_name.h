@@ -1,4 +1,4 @@
-// GPUs as configurations name them.
+// Names of GPUs in configurations.
 #pragma once
 
 #include <string>
@@ -6,17 +6,17 @@
 
 namespace twobw {
 
-// A GPU, or one of the slices that its multiprocessors are dealt out to.
+// A GPU, or one of equal slices of its multiprocessors.
 struct GpuSlice {
   int gpu = 0;
   int slice = 0;
   int slices = 1;
 };
 
-bool names_gpu(const std::string& text);  // begins as one does
+bool names_gpu(const std::string& text);  // begins with "cuda:"
 
 // "cuda:0" is a whole GPU, "cuda:0/4" four slices of it, "cuda:0/4.2" the third of them. Throws InputError
-// for another form.
+// for any other form.
 std::vector<GpuSlice> parse_gpu(const std::string& text);
 
 // "cuda:0", or "cuda:0/4.2".
@@ -26,7 +26,7 @@ std::string describe(const GpuSlice& slice);
 // possible.
 std::vector<GpuSlice> deal_gpus(int gpus, int devices);
 
-// One name for every device that a configuration's list names: GPUs in slices have several.
+// One name per device of a configuration's list: a sliced GPU has several devices.
 std::vector<std::string> single_devices(const std::vector<std::string>& names);
 
 }  // namespace twobw

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -15,8 +14,6 @@ namespace twobw {
 namespace {
 
 constexpr std::size_t kColumns = 110;
-constexpr int kDeepest = 32;
-constexpr const char* kNotJson = "is not JSON";
 
 // Whole numbers without a fraction, as people write them; they read back to the same value all the same.
 std::string scalar(const Json& value) {
@@ -64,48 +61,39 @@ std::string write(const Json& value, std::size_t indent, std::size_t used) {
   return out + '\n' + std::string(indent, ' ') + (value.is_array() ? ']' : '}');
 }
 
-// Scans the text and keeps only the names of open objects. Stops at the first problem.
-class JsonWalk final : public nlohmann::json::json_sax_t {
- public:
-  explicit JsonWalk(int deepest) : deepest_(static_cast<std::size_t>(deepest)) {}
-
-  const std::string& problem() const { return problem_; }
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return open(); }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    if (!open_.back().insert(name).second) problem_ = fmt::format("has '{}' twice", shown_name(name));
-    return problem_.empty();
+nlohmann::json parse(const std::string& text, const std::string& name) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+    fail_input("{} is not JSON in UTF-8: line {} cannot be read", name,
+               1 + std::count(text.begin(), end, '\n'));
+  } catch (const nlohmann::json::out_of_range&) {
+    fail_input("{} is not JSON: a number in it is too large", name);
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
-    problem_ = "is not JSON";
-    return false;
-  }
+}
 
- private:
-  bool open() {
-    if (open_.size() == deepest_) problem_ = "is nested too deep";
-    open_.emplace_back();
-    return problem_.empty();
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
+void replace_controls(std::string& text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+}
 
-  std::size_t deepest_;
-  std::vector<std::set<std::string>> open_;  // a list has no names
-  std::string problem_;
-};
+// Text on one line, truncated between characters.
+std::string shorten(std::string text) {
+  constexpr std::size_t kShown = 60;
+  replace_controls(text);
+  if (text.size() <= kShown) return text;
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+// Lists and objects are not printed: they may be deep.
+std::string show(const nlohmann::json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  return shorten(value.dump());
+}
 
 }  // namespace
 
@@ -113,82 +101,133 @@ std::string pretty(const Json& value) {
   return write(value, 0, value.is_structured() ? kColumns : 0) + '\n';
 }
 
-JsonField::JsonField(Json value, std::string document, std::string path)
-    : value_(std::move(value)), document_(std::move(document)), path_(std::move(path)) {}
+JsonDocument::JsonDocument(const std::string& text, const std::string& name, const std::string& advice)
+    : value_(std::make_unique<nlohmann::json>(parse(text, name))),
+      origin_(std::make_unique<JsonField::Origin>(JsonField::Origin{name, advice, text.size()})) {}
 
-JsonField JsonField::parse(const std::string& text, const std::string& document) {
-  const std::string problem = find_json_problem(text, kDeepest);
-  if (!problem.empty() && problem != kNotJson) fail_input("{} {}", document, problem);
-  try {
-    return {Json::parse(text), document, ""};
-  } catch (const Json::parse_error& error) {
-    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
-    fail_input("{} {}: line {} cannot be read", document, kNotJson, 1 + std::count(text.begin(), end, '\n'));
-  } catch (const Json::out_of_range&) {
-    fail_input("{} {}: a number in it is too large", document, kNotJson);
-  }
+const std::string& JsonField::document() const {
+  return origin_->name;
 }
 
-JsonField JsonField::child(Json value, const std::string& step) const {
+std::string JsonField::path_to(const std::string& step) const {
   const bool dot = !path_.empty() && !step.starts_with('[');
-  return {std::move(value), document_, path_ + (dot ? "." : "") + shown_name(step)};
+  return path_ + (dot ? "." : "") + shorten(step);
+}
+
+JsonField JsonField::child(const nlohmann::json& value, const std::string& step) const {
+  return {value, *origin_, path_to(step)};
+}
+
+const nlohmann::json& JsonField::object() const {
+  if (!value_->is_object()) refuse("be an object");
+  return *value_;
+}
+
+const nlohmann::json& JsonField::list() const {
+  if (!value_->is_array()) refuse("be a list");
+  return *value_;
+}
+
+std::optional<JsonField> JsonField::find(const std::string& key) const {
+  const auto found = object().find(key);
+  if (found == value_->end() || found->is_null()) return std::nullopt;
+  return child(*found, key);
 }
 
 JsonField JsonField::operator[](const std::string& key) const {
-  if (!value_.is_object()) refuse("be an object with the field " + key);
-  if (!value_.contains(key)) {
-    fail_input("{} lacks the field {}; `twobw profile` writes all of them", document_,
-               path_.empty() ? key : path_ + "." + key);
-  }
-  return child(value_[key], key);
+  const std::optional<JsonField> found = find(key);
+  if (!found) fail_input("{} lacks the field {}{}", origin_->name, path_to(key), origin_->advice);
+  return *found;
 }
 
 std::vector<JsonField> JsonField::items() const {
-  if (!value_.is_array() || value_.empty()) refuse("be a list, not empty");
   std::vector<JsonField> all;
-  for (std::size_t i = 0; i < value_.size(); ++i) all.push_back(child(value_[i], fmt::format("[{}]", i)));
+  for (const nlohmann::json& item : list()) all.push_back(child(item, fmt::format("[{}]", all.size())));
   return all;
 }
 
 std::vector<std::pair<std::string, JsonField>> JsonField::entries() const {
-  if (!value_.is_object()) refuse("be an object");
   std::vector<std::pair<std::string, JsonField>> all;
-  for (const auto& [key, value] : value_.items()) all.emplace_back(key, child(value, key));
+  for (const auto& [key, value] : object().items()) all.emplace_back(key, child(value, key));
   return all;
 }
 
 std::string JsonField::text() const {
-  if (!value_.is_string()) refuse("be text");
-  return value_.get<std::string>();
+  if (!value_->is_string()) refuse("be text");
+  return value_->get<std::string>();
 }
 
 bool JsonField::flag() const {
-  if (!value_.is_boolean()) refuse("be true or false");
-  return value_.get<bool>();
+  if (!value_->is_boolean()) refuse("be true or false");
+  return value_->get<bool>();
+}
+
+bool JsonField::flag(const std::string& key, bool otherwise) const {
+  const std::optional<JsonField> found = find(key);
+  return found ? found->flag() : otherwise;
 }
 
 double JsonField::number() const {
-  const double number = value_.is_number() ? value_.get<double>() : -1;
+  const double number = value_->is_number() ? value_->get<double>() : -1;
   if (!std::isfinite(number) || number < 0) refuse("be a number of at least 0");
   return number;
 }
 
 int JsonField::whole() const {
-  const double value = number();
-  if (value != std::floor(value) || value > std::numeric_limits<int>::max()) refuse("be a whole number");
-  return static_cast<int>(value);
+  if (!value_->is_number_unsigned() || value_->get<std::uint64_t>() > INT32_MAX)
+    refuse("be a whole number below 2147483648");
+  return value_->get<int>();
 }
 
-void JsonField::refuse(const std::string& must) const {
-  std::string shown = value_.dump();
-  if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
-  if (path_.empty()) fail_input("{} holds {}; it must {}", document_, shown, must);
-  fail_input("{} has {} = {}; it must {}", document_, path_, shown, must);
+int JsonField::id() const {
+  return check_id(*value_, "");
 }
 
+int JsonField::check_id(const nlohmann::json& value, std::string_view token) const {
+  const std::uint64_t limit = std::min<std::uint64_t>(origin_->bytes, INT32_MAX);
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() < limit) return value.get<int>();
+  const std::string where = token.empty() ? path_ : fmt::format("{} of the token '{}'", path_, token);
+  fail_input("{} has the id {} as {}; it must be a whole number below {}, the bytes of the file",
+             origin_->name, show(value), shorten(where), limit);
+}
+
+void JsonField::allow(std::span<const std::string_view> keys) const {
+  for (const auto& [key, value] : object().items()) {
+    if (std::ranges::find(keys, key) != keys.end()) continue;
+    fail_input("{} has the field {}, which is not supported", origin_->name, path_to(key));
+  }
+}
+
+void JsonField::refuse(std::string_view must) const {
+  if (path_.empty()) fail_input("{} holds {}; it must {}", origin_->name, show(*value_), must);
+  fail_input("{} has {} = {}; it must {}", origin_->name, path_, show(*value_), must);
+}
+
+// Every value is dropped as soon as it is read.
 std::string find_json_problem(std::string_view text, int deepest) {
-  JsonWalk walk(deepest);
-  return nlohmann::json::sax_parse(text, &walk) ? "" : walk.problem();
+  struct Found {
+    std::string problem;
+  };
+  std::vector<std::set<std::string>> names;  // of the open objects; a list has none
+  const auto visit = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+    using Event = nlohmann::json::parse_event_t;
+    names.resize(static_cast<std::size_t>(depth));
+    if (event == Event::object_start || event == Event::array_start) {
+      if (depth == deepest) throw Found{"is nested too deep"};
+    } else if (event == Event::key) {
+      const auto& name = value.get_ref<const std::string&>();
+      if (!names.back().insert(name).second) throw Found{fmt::format("has '{}' twice", shown_name(name))};
+    }
+    return false;
+  };
+  try {
+    [[maybe_unused]] const auto dropped = nlohmann::json::parse(text, visit);
+    return "";
+  } catch (const Found& found) {
+    return found.problem;
+  } catch (const nlohmann::json::exception&) {
+    return kNotJson;
+  }
 }
 
 UntrustedJson parse_untrusted(std::string_view text, int deepest) {
@@ -200,8 +239,7 @@ UntrustedJson parse_untrusted(std::string_view text, int deepest) {
 std::string shown_name(std::string_view name) {
   constexpr std::size_t kLongest = 120;
   std::string shown(name.substr(0, kLongest));
-  std::ranges::replace_if(
-      shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  replace_controls(shown);
   return name.size() > kLongest ? shown + "..." : shown;
 }
 

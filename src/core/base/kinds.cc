@@ -9,19 +9,8 @@
 namespace twobw {
 
 std::string_view name(ModelHead head) {
-  switch (head) {
-    case ModelHead::Auto:
-      return "auto";
-    case ModelHead::CausalLm:
-      return "causal_lm";
-    case ModelHead::MaskedLm:
-      return "masked_lm";
-    case ModelHead::Classification:
-      return "classification";
-    case ModelHead::Regression:
-      return "regression";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"auto", "causal_lm", "masked_lm", "classification", "regression"};
+  return kNames[static_cast<std::size_t>(head)];
 }
 
 const std::vector<ModelHead>& all_heads() {

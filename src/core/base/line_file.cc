@@ -73,7 +73,7 @@ std::string LineFile::take_problem() {
 
 std::string LineFile::finish() {
   flush();
-  if (fsync(file_) != 0 && errno != EINVAL) note_failure();  // EINVAL: a device, say
+  if (fsync(file_) != 0 && errno != EINVAL) reason_ = std::strerror(errno);  // EINVAL: a device, say
   lost_ += std::ranges::count(kept_, '\n');
   kept_.clear();
   const std::int64_t lost = std::exchange(lost_, 0);
@@ -85,12 +85,8 @@ std::string LineFile::finish() {
 void LineFile::flush() {
   const std::size_t written = write_bytes(file_, std::as_bytes(std::span(kept_)));
   if (written == kept_.size()) return kept_.clear();
-  note_failure();
-  kept_.erase(0, end_at_a_line(written));
-}
-
-void LineFile::note_failure() {
   reason_ = std::strerror(errno);
+  kept_.erase(0, end_at_a_line(written));
 }
 
 // Cuts off the part of a line that was written last, and returns the bytes that are still in the file. If it

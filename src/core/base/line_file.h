@@ -32,7 +32,6 @@ class LineFile {
 
  private:
   void flush();
-  void note_failure();
   std::size_t end_at_a_line(std::size_t written);
 
   std::string path_;

@@ -1,13 +1,13 @@
 // The loss scale of fp16 training: multiplies the gradient of the loss, so that small gradients do not
 // underflow in the backward, and divides gradients when they are applied. A power of two, so neither rounds.
 //
-// Without a flush a stage that begins batch j has applied batch j-2, and so knows whether all stages skipped
-// it; it does not know about batch j-1 yet. So scale(j) is a function of the skips among batches 0 .. j-2,
+// Without a flush a stage that begins batch j has applied batch j-2 and knows whether all stages skipped it;
+// it does not know about batch j-1 yet. Therefore scale(j) is a function of the skips among batches 0 .. j-2,
 // the same on every stage and under every schedule:
 //
-//   scale(0) = scale(1)    the configuration's
-//   scale(j+2)             batch j was skipped: half of scale(j), or scale(j+1) if that is lower already;
-//                          else, with batch j as many were not skipped as `window` says: twice scale(j+1);
+//   scale(0) = scale(1)    of the configuration
+//   scale(j+2)             if batch j was skipped: half of scale(j), or scale(j+1) if that is lower;
+//                          if batch j is the `window`-th in a row without a skip: twice scale(j+1);
 //                          else scale(j+1)
 #pragma once
 
@@ -24,9 +24,9 @@ struct LossScaling {
 
   float current = 1;        // of batch `judged`
   float next = 1;           // of the batch after it
-  std::int32_t clean = 0;   // batches not skipped since the last that was, or since it doubled
+  std::int32_t clean = 0;   // batches since the last skip or doubling
   std::int32_t window = 0;  // clean batches that double it; 0: constant 1
-  std::int64_t judged = 0;  // batches of which it is known whether they were skipped
+  std::int64_t judged = 0;  // batches known to be applied or skipped
 
   bool operator==(const LossScaling&) const = default;
 };

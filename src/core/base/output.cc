@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<int> first_failure = 0;
 
-// A terminal that is gone gives EIO, as a broken disk does.
+// A closed terminal gives EIO, as a broken disk does.
 bool nobody_reads(int error) {
   struct stat status {};
   const bool is_file = fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode);

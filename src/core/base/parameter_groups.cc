@@ -1,20 +1,10 @@
 #include "core/base/parameter_groups.h"
 
-#include <cmath>
-#include <cstdlib>
 #include <sstream>
 
+#include "core/base/text.h"
+
 namespace twobw {
-namespace {
-
-std::optional<double> number_at_least_0(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const bool whole = !text.empty() && *end == '\0';
-  return whole && std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
-}
-
-}  // namespace
 
 std::optional<ParameterGroup> parse_group(std::string_view text) {
   std::istringstream words{std::string(text)};
@@ -25,8 +15,8 @@ std::optional<ParameterGroup> parse_group(std::string_view text) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos) return std::nullopt;
     const std::string key = word.substr(0, equals);
-    const auto value = number_at_least_0(word.substr(equals + 1));
-    if (!value) return std::nullopt;
+    const auto value = parse_number<double>(word.substr(equals + 1));
+    if (!value || *value < 0) return std::nullopt;
     if (key == "lr" && !group.lr) {
       group.lr = value;
     } else if (key == "weight_decay" && !group.weight_decay) {

@@ -1,4 +1,4 @@
-// Parameters with a learning rate or a weight decay of their own, chosen by the pattern of their names:
+// Parameter groups: a learning rate or a weight decay for parameters whose names match a pattern, such as
 // "embedding.* lr=1e-4 weight_decay=0".
 #pragma once
 
@@ -11,18 +11,18 @@
 namespace twobw {
 
 struct ParameterGroup {
-  std::string pattern;            // * stands for any text
-  std::optional<double> lr = {};  // at its height, as optimizer.lr
+  std::string pattern;            // * matches any text
+  std::optional<double> lr = {};  // peak, as optimizer.lr
   std::optional<double> weight_decay = {};
 };
 
-// Nothing where the text is not of that form.
+// Null if the text does not have this form.
 std::optional<ParameterGroup> parse_group(std::string_view text);
 
 bool matches(std::string_view pattern, std::string_view name);
 
-// The values of one parameter: of the first matching group, else of the configuration. `decays`: whether
-// weight decay applies unless a group sets it.
+// Values of one parameter: of the first matching group, else of the configuration. `decays`: weight decay
+// applies even if no group sets it.
 struct GroupValues {
   double rate = 1;  // times the learning rate
   double weight_decay = 0;

@@ -6,19 +6,8 @@
 namespace twobw {
 
 std::string_view name(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::Sequential:
-      return "sequential";
-    case ScheduleKind::GPipe:
-      return "gpipe";
-    case ScheduleKind::Flush:
-      return "flush";
-    case ScheduleKind::TwoBW:
-      return "2bw";
-    case ScheduleKind::Stash:
-      return "stash";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"sequential", "gpipe", "flush", "2bw", "stash"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 const std::vector<ScheduleKind>& all_kinds() {

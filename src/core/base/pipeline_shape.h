@@ -1,4 +1,4 @@
-// The shape of a pipeline, in one place: configuration, schedule, planner and runtime all embed it.
+// The shape of a pipeline. Configuration, schedule, planner and runtime embed it.
 //
 //   d stages, r = 0..d-1          m microbatches per update       e extra microbatches in flight
 //   w replicas, p = 0..w-1: whole pipelines that share every update, m microbatches each
@@ -33,30 +33,30 @@ struct PipelineShape {
   int microbatch = 4;    // b
   int microbatches = 8;  // m, for each replica
   int extra = 0;         // e
-  // Layers of each stage, in order; empty: open.
+  // Layers of each stage, in order; empty: undecided.
   std::vector<int> split = {};
   // Stages that keep only their input and run the forward again before the backward.
   std::vector<int> recompute = {};
   // Under 2bw: the next batch accumulates in a second gradient buffer while a gradient waits for other stages
-  // or replicas. Without it a stage that waits runs no backward until its update is made.
+  // or replicas. With one buffer a stage that waits runs no backward until its update is made.
   bool double_buffer_gradients = true;
-  // Under 2bw with one replica: the first stage, too, steps late and has a second gradient buffer. It ends a
-  // batch last, so that it has nothing to wait for but the other end of a tie.
+  // Under 2bw with one replica: the first stage also steps late and has a second gradient buffer, because it
+  // waits for the other end of a tie.
   bool defer_tied_update = false;
-  // Under 2bw: batch j computes on P(j), a prediction of W(j). Without it: on W(j-1), as in the paper.
+  // Under 2bw: batch j computes on P(j), a prediction of W(j); without it on W(j-1), as in the paper.
   bool predict = true;
-  // With prediction, where m has room for it: a batch's microbatches run on W(j) itself from the one on that
-  // comes so many after the first that could.
+  // With prediction: microbatches of time for the sums and the step before a batch switches to W(j), if m has
+  // room for it (schedule::predicted_microbatches).
   int step_slack = 1;
-  // Every replica of a stage keeps the optimizer's state of a part of the weights, updates that part and
-  // hands it to the others. Without it each keeps all of it.
+  // Every replica of a stage keeps the optimizer state of one shard of the weights, updates it and sends it
+  // to the others (ZeRO). Without it each keeps all of it.
   bool shard_state = false;
 
-  int first_layer(int stage) const;  // of a split that is not open
-  int last_layer(int stage) const { return first_layer(stage) + split[stage]; }  // one past it
+  int first_layer(int stage) const;                                              // requires a split
+  int last_layer(int stage) const { return first_layer(stage) + split[stage]; }  // one past the last
   bool recomputes(int stage) const;
   bool predicts() const { return schedule == ScheduleKind::TwoBW && predict; }
-  // Replicas among which the optimizer's state of a stage is divided.
+  // Replicas that share the optimizer state of a stage.
   int owners() const { return shard_state ? replicas : 1; }
   bool shards() const { return owners() > 1; }
 
@@ -76,11 +76,11 @@ struct PartialShape {
   std::optional<bool> predict = {};
   std::optional<int> step_slack = {};
   std::optional<bool> shard_state = {};
-  // They fix each stage by itself, so `stages` must be fixed too.
-  std::vector<int> split = {};                       // empty: open
+  // These fix each stage, so `stages` must be fixed too.
+  std::vector<int> split = {};                       // empty: free
   std::optional<std::vector<int>> recomputing = {};  // replaces `recompute`
 
-  // Null: open.
+  // Null: free.
   std::optional<int> first_layer(int stage) const;
   std::optional<bool> recomputes(int stage) const;
 };

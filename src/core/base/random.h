@@ -1,5 +1,5 @@
-// Randomness is a function of its purpose, never of the thread or time that draws it: the same key gives the
-// same numbers on any stage, in any layout, and again in a recomputation.
+// Random numbers as functions of a key that names their purpose, never of the thread or time that draws them:
+// a key gives the same numbers on any stage, in any layout, and in a recomputation.
 #pragma once
 
 #include <bit>

@@ -30,7 +30,7 @@ struct Ignored : YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-// No further than two: of some texts, such as ",a", the library takes empty documents without end.
+// Counts up to two: the library reads endless empty documents from some texts, such as ",a".
 int count_documents(const std::string& text) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -51,6 +51,11 @@ YAML::Node parse_yaml(const std::string& text, const std::string& name, bool wit
     const std::string line = with_line ? fmt::format(":{}", error.mark.line + 1) : "";
     fail_input("{}{} is not valid YAML: {}", name, line, shown_name(error.msg));
   }
+}
+
+bool is_file(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  return std::filesystem::is_regular_file(path, unreadable);
 }
 
 std::string read_text(std::string_view what, const std::string& path, std::uintmax_t most) {
@@ -74,7 +79,7 @@ std::string read_model_text(std::string_view what, const std::string& path, std:
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) {
     if (!std::filesystem::is_regular_file(status))
-      fail_input("{} '{}' cannot be read: it is no regular file", what, path);
+      fail_input("{} '{}' cannot be read: it is not a regular file", what, path);
     const std::uintmax_t size = std::filesystem::file_size(path, error);
     if (!error && size > most)
       fail_input("{} '{}' has {} bytes; it must have at most {}", what, path, size, most);

@@ -48,10 +48,9 @@ class Inbox {
   bool closed_ = false;
 };
 
-// Calls work(0), ..., work(count - 1), each on a thread of its own, and returns when all have ended; `work`
-// must not throw. No call begins before all threads have started, because calls that wait for each other
-// would wait forever for a thread that the system refuses: then no call is made, and std::system_error is
-// thrown.
+// Calls work(0), ..., work(count - 1) on a thread each and returns when all have ended; `work` must not
+// throw. Calls begin only after all threads have started: calls that wait for each other would wait forever
+// for a thread that the system refuses. In that case no call is made, and std::system_error is thrown.
 void run_on_threads(int count, const std::function<void(int)>& work);
 
 }  // namespace twobw

@@ -14,7 +14,7 @@
 #include "engine/runtime/process_devices.h"
 #include "engine/transport/sum_rounds.h"
 #include "planning/architecture/families.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::runtime {
 

@@ -23,8 +23,7 @@
 #include "text/corpus/indexed_file.h"
 #include "text/corpus/prepare.h"
 #include "text/corpus/prepare_state.h"
-#include "text/corpus/progress_bar.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::corpus {
 namespace {
@@ -33,11 +32,6 @@ namespace fs = std::filesystem;
 
 // Changes if the same text and tokenizer produce other token files.
 constexpr std::uint64_t kCacheVersion = 1;
-
-bool is_file(const std::string& path) {
-  std::error_code unreadable;
-  return fs::is_regular_file(path, unreadable);
-}
 
 // Hash of a file; of a large one its modification time and sampled blocks, because reading it takes minutes.
 std::uint64_t hash_contents(const std::string& key, const Input& input) {
@@ -159,8 +153,7 @@ class CachedText {
 
   void tokenize() const {
     try {
-      ProgressBar bar;
-      prepare(options_, [&bar](const PrepareProgress& progress) { bar.show(progress); });
+      prepare(options_, progress_bar());
     } catch (const InputError& error) {
       fail_input("{} is '{}': {}", key_, input_.path, error.what());
     }

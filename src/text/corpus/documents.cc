@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "text/corpus/byte_source.h"
 #include "text/corpus/records.h"
+#include "text/tokenizer/utf8.h"
 
 namespace twobw::corpus {
 namespace {
@@ -60,10 +61,6 @@ bool is_space(char c) {
 
 bool is_word(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
-bool continues_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
 // The file is one document.
@@ -203,7 +200,7 @@ std::size_t piece_length(std::string_view text) {
     if (text[at] == ' ' && !is_space(text[at - 1])) return at;
   }
   std::size_t at = kLongestPiece;
-  while (at > kLongestPiece - 4 && continues_character(text[at])) --at;
+  while (at > kLongestPiece - 4 && tokenizer::continues_character(text[at])) --at;
   return at;
 }
 

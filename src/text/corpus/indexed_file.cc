@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text_file.h"
 
 namespace twobw::corpus {
 
@@ -60,10 +60,7 @@ std::string token_file_prefix(const std::string& path) {
 }
 
 bool names_token_file(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code unreadable;
-  if (token_file_prefix(path) != path) return true;
-  return !fs::is_regular_file(path, unreadable) && fs::is_regular_file(path + ".idx", unreadable);
+  return token_file_prefix(path) != path || (!is_file(path) && is_file(path + ".idx"));
 }
 
 IndexedFile::IndexedFile(const std::string& path)
@@ -206,10 +203,6 @@ std::int64_t IndexedFile::pointer(std::int64_t sequence) const {
 
 std::int64_t IndexedFile::mark(std::int64_t index) const {
   return load<std::int64_t>(documents_ + index * 8);
-}
-
-std::int8_t IndexedFile::mode(std::int64_t sequence) const {
-  return modes_ ? load<std::int8_t>(documents_ + marks_ * 8 + sequence) : std::int8_t{0};
 }
 
 std::pair<std::int64_t, std::int64_t> IndexedFile::document(std::int64_t document) const {

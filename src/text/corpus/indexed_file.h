@@ -89,7 +89,6 @@ class IndexedFile {
   std::int64_t unused_bytes() const;
 
   std::int64_t length(std::int64_t sequence) const;
-  std::int8_t mode(std::int64_t sequence) const;  // 0 without modes
   // Range of the sequences of a document.
   std::pair<std::int64_t, std::int64_t> document(std::int64_t document) const;
 

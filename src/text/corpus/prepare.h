@@ -70,4 +70,8 @@ struct PrepareResult {
 PrepareResult prepare(const PrepareOptions& options,
                       const std::function<void(const PrepareProgress&)>& report = {});
 
+// A report for prepare(): a line on standard error, updated ten times a second and erased when the report is
+// destroyed. Silent unless standard error is a terminal.
+std::function<void(const PrepareProgress&)> progress_bar();
+
 }  // namespace twobw::corpus

@@ -43,8 +43,7 @@ std::size_t column_number(const std::string& column);
 // Index of a named column; `place` names the line in the InputError.
 std::size_t find_column(std::string_view header, const std::string& column, const std::string& place);
 
-// String field of a jsonl line, found without building the other fields. `place` names the line in the
-// InputError: "x.jsonl:7".
+// String field of a jsonl line. `place` names the line in the InputError: "x.jsonl:7".
 std::string field_text(std::string_view line, const std::string& field, const std::string& place);
 
 class RecordReader {

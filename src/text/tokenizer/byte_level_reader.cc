@@ -32,29 +32,19 @@ Pattern find_pattern(std::string_view expression, std::string_view document) {
              shown_name(expression));
 }
 
-// Settings that change ids and support only their neutral value.
-void require_empty(const JsonPart& part, const std::string& key) {
-  const std::optional<JsonPart> found = part.find(key);
-  if (found && !found->text().empty()) found->refuse("be null or empty: it is not supported");
-}
-
-void require_off(const JsonPart& part, const std::string& key) {
-  if (part.flag(key, false)) part[key].refuse("be false: it is not supported");
-}
-
-void read_byte_level(const JsonPart& part, ByteLevelModel& model) {
+void read_byte_level(const JsonField& part, ByteLevelModel& model) {
   model.pattern = part.flag("use_regex", true) ? Pattern::kGpt2 : Pattern::kNone;
   model.prefix_space = part.flag("add_prefix_space", true);
 }
 
 // A split by a pattern, then ByteLevel without one of its own.
-void read_split(const JsonPart& sequence, ByteLevelModel& model) {
-  const std::vector<JsonPart> steps = sequence["pretokenizers"].items();
+void read_split(const JsonField& sequence, ByteLevelModel& model) {
+  const std::vector<JsonField> steps = sequence["pretokenizers"].items();
   if (steps.size() == 1 && steps[0].type() == "ByteLevel") return read_byte_level(steps[0], model);
   if (steps.size() != 2 || steps[0].type() != "Split" || steps[1].type() != "ByteLevel") {
     sequence["pretokenizers"].refuse("be a Split and then ByteLevel");
   }
-  const JsonPart& split = steps[0];
+  const JsonField& split = steps[0];
   if (split["behavior"].text() != "Isolated") split["behavior"].refuse("be \"Isolated\"");
   require_off(split, "invert");
   require_off(steps[1], "add_prefix_space");
@@ -62,16 +52,16 @@ void read_split(const JsonPart& sequence, ByteLevelModel& model) {
   model.pattern = find_pattern(split["pattern"]["Regex"].text(), split.document());
 }
 
-void read_normal_form(const JsonPart& part, ByteLevelModel& model) {
-  const std::vector<JsonPart> forms =
+void read_normal_form(const JsonField& part, ByteLevelModel& model) {
+  const std::vector<JsonField> forms =
       part.type() == "Sequence" ? part["normalizers"].items() : std::vector{part};
-  for (const JsonPart& form : forms) {
+  for (const JsonField& form : forms) {
     if (form.type() != "NFC") form["type"].refuse("be \"NFC\" for byte-level BPE");
   }
   model.compose = !forms.empty();
 }
 
-ByteLevelModel read_bpe(const JsonPart& part) {
+ByteLevelModel read_bpe(const JsonField& part) {
   check_bpe(part);
   require_empty(part, "continuing_subword_prefix");
   require_empty(part, "end_of_word_suffix");
@@ -80,7 +70,7 @@ ByteLevelModel read_bpe(const JsonPart& part) {
   model.merges = read_merges(model.vocabulary, part["merges"]);
   model.ignore_merges = part.flag("ignore_merges", false);
   model.fuse_unknown = part.flag("fuse_unk", false);
-  if (const std::optional<JsonPart> unknown = part.find("unk_token")) {
+  if (const std::optional<JsonField> unknown = part.find("unk_token")) {
     model.unknown = model.vocabulary.find(unknown->text());
     if (!model.unknown && !unknown->text().empty()) unknown->refuse("be in the vocabulary");
   }
@@ -120,12 +110,12 @@ void add_ends(const CompanionConfig& companion, bool has_begin, SpecialTokens& t
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> read_byte_level_bpe(const JsonPart& root, const CompanionConfig& companion,
+std::unique_ptr<Tokenizer> read_byte_level_bpe(const JsonField& root, const CompanionConfig& companion,
                                                SpecialTokens tokens) {
   ByteLevelModel model = read_bpe(root["model"]);
-  if (const std::optional<JsonPart> normalizer = root.find("normalizer"))
+  if (const std::optional<JsonField> normalizer = root.find("normalizer"))
     read_normal_form(*normalizer, model);
-  const JsonPart words = root["pre_tokenizer"];
+  const JsonField words = root["pre_tokenizer"];
   if (words.type() == "ByteLevel") {
     read_byte_level(words, model);
   } else if (words.type() == "Sequence") {
@@ -133,7 +123,7 @@ std::unique_ptr<Tokenizer> read_byte_level_bpe(const JsonPart& root, const Compa
   } else {
     words["type"].refuse("be ByteLevel, or a Sequence of Split and ByteLevel, for BPE");
   }
-  if (const std::optional<JsonPart> decoder = root.find("decoder");
+  if (const std::optional<JsonField> decoder = root.find("decoder");
       decoder && decoder->type() != "ByteLevel") {
     (*decoder)["type"].refuse("be ByteLevel for BPE");
   }

@@ -8,40 +8,31 @@
 namespace twobw::tokenizer {
 namespace {
 
-[[noreturn]] void refuse_for(const JsonPart& part, std::string_view must) {
+[[noreturn]] void refuse_for(const JsonField& part, std::string_view must) {
   part.refuse(fmt::format("{} for BPE with byte_fallback", must));
 }
 
-void require_text(const JsonPart& part, const std::string& key, std::string_view text) {
+void require_text(const JsonField& part, const std::string& key, std::string_view text) {
   if (part[key].text() != text) refuse_for(part[key], fmt::format("be \"{}\"", text));
 }
 
-void require_type(const JsonPart& part, std::string_view type) {
+void require_type(const JsonField& part, std::string_view type) {
   if (part.type() != type) refuse_for(part["type"], fmt::format("be {}", type));
 }
 
-void require_count(const JsonPart& part, const std::string& key, std::int64_t count) {
+void require_count(const JsonField& part, const std::string& key, std::int64_t count) {
   if (part[key].whole() != count) refuse_for(part[key], fmt::format("be {}", count));
 }
 
-void require_null(const JsonPart& part, const std::string& key) {
-  const std::optional<JsonPart> found = part.find(key);
-  if (found && !(found->is_text() && found->text().empty())) refuse_for(*found, "be null");
-}
-
-void require_false(const JsonPart& part, const std::string& key) {
-  if (part.flag(key, false)) refuse_for(part[key], "be false");
-}
-
 // {"type": "Replace", "pattern": {"String": from}, "content": to}
-void require_replace(const JsonPart& part, std::string_view from, std::string_view to) {
+void require_replace(const JsonField& part, std::string_view from, std::string_view to) {
   require_type(part, "Replace");
   require_text(part["pattern"], "String", from);
   require_text(part, "content", to);
 }
 
-SpaceMarks read_normalizer(const JsonPart& part) {
-  const std::vector<JsonPart> steps =
+SpaceMarks read_normalizer(const JsonField& part) {
+  const std::vector<JsonField> steps =
       part.type() == "Sequence" ? part["normalizers"].items() : std::vector{part};
   if (steps.empty() || steps.size() > 2) refuse_for(part["normalizers"], "be Prepend and Replace");
   if (steps.size() == 2) {
@@ -52,7 +43,7 @@ SpaceMarks read_normalizer(const JsonPart& part) {
   return steps.size() == 2 ? SpaceMarks::kPrepended : SpaceMarks::kNormalized;
 }
 
-SpaceMarks read_metaspace(const JsonPart& part) {
+SpaceMarks read_metaspace(const JsonField& part) {
   require_type(part, "Metaspace");
   constexpr std::string_view kKeys[] = {"type", "replacement", "prepend_scheme", "split"};
   part.allow(kKeys);
@@ -65,18 +56,18 @@ SpaceMarks read_metaspace(const JsonPart& part) {
   part["prepend_scheme"].refuse("be \"first\", \"always\" or \"never\"");
 }
 
-SpaceMarks read_marks(const JsonPart& root) {
-  const std::optional<JsonPart> normalizer = root.find("normalizer");
+SpaceMarks read_marks(const JsonField& root) {
+  const std::optional<JsonField> normalizer = root.find("normalizer");
   if (!normalizer) return read_metaspace(root["pre_tokenizer"]);
-  if (const std::optional<JsonPart> words = root.find("pre_tokenizer"))
+  if (const std::optional<JsonField> words = root.find("pre_tokenizer"))
     refuse_for(*words, "be null beside a normalizer");
   return read_normalizer(*normalizer);
 }
 
 // True if decoding strips a leading space.
-bool read_strip(const JsonPart& part) {
+bool read_strip(const JsonField& part) {
   require_type(part, "Sequence");
-  const std::vector<JsonPart> steps = part["decoders"].items();
+  const std::vector<JsonField> steps = part["decoders"].items();
   if (steps.size() < 3 || steps.size() > 4)
     refuse_for(part["decoders"], "be Replace, ByteFallback, Fuse and perhaps Strip");
   require_replace(steps[0], kSpaceMark, " ");
@@ -90,18 +81,18 @@ bool read_strip(const JsonPart& part) {
   return true;
 }
 
-void read_characters(const JsonPart& part, CharacterBpeModel& model) {
+void read_characters(const JsonField& part, CharacterBpeModel& model) {
   check_bpe(part);
-  require_null(part, "continuing_subword_prefix");
-  require_null(part, "end_of_word_suffix");
-  require_false(part, "ignore_merges");
+  require_empty(part, "continuing_subword_prefix");
+  require_empty(part, "end_of_word_suffix");
+  require_off(part, "ignore_merges");
   model.vocabulary = read_vocabulary(part["vocab"]);
   for (int byte = 0; byte < 256; ++byte) {
     const std::string token = byte_token(static_cast<std::uint8_t>(byte));
     if (!model.vocabulary.find(token)) refuse_for(part["vocab"], fmt::format("hold {}", token));
   }
   // Every character has bytes, so the unknown token is never used.
-  const std::optional<JsonPart> unknown = part.find("unk_token");
+  const std::optional<JsonField> unknown = part.find("unk_token");
   if (unknown && !model.vocabulary.find(unknown->text())) unknown->refuse("be in the vocabulary");
   model.merges = read_merges(model.vocabulary, part["merges"]);
 }
@@ -125,11 +116,11 @@ void set_llama(const CompanionConfig& companion, CharacterBpeModel& model) {
 
 }  // namespace
 
-bool is_character_bpe(const JsonPart& model) {
+bool is_character_bpe(const JsonField& model) {
   return model.flag("byte_fallback", false);
 }
 
-std::unique_ptr<Tokenizer> read_character_bpe(const JsonPart& root, const CompanionConfig& companion,
+std::unique_ptr<Tokenizer> read_character_bpe(const JsonField& root, const CompanionConfig& companion,
                                               SpecialTokens tokens) {
   CharacterBpeModel model;
   model.marks = read_marks(root);

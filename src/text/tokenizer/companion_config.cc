@@ -24,16 +24,16 @@ constexpr std::array<SpecialName, 7> kNames = {{{"bos_token", &SpecialIds::bos},
                                                 {"cls_token", &SpecialIds::cls},
                                                 {"mask_token", &SpecialIds::mask}}};
 
-bool has(const std::optional<JsonPart>& part, const std::string& key) {
+bool has(const std::optional<JsonField>& part, const std::string& key) {
   return part && part->object().contains(key);
 }
 
-std::optional<JsonPart> find_in(const std::optional<JsonPart>& part, const std::string& key) {
+std::optional<JsonField> find_in(const std::optional<JsonField>& part, const std::string& key) {
   return part ? part->find(key) : std::nullopt;
 }
 
 // Reads a string, or an object with the key "content".
-AddedToken special_token(const JsonPart& part) {
+AddedToken special_token(const JsonField& part) {
   AddedToken token;
   if (part.is_text()) {
     token.content = part.text();
@@ -44,9 +44,9 @@ AddedToken special_token(const JsonPart& part) {
   return token;
 }
 
-void add_list(const std::optional<JsonPart>& list, std::vector<AddedToken>& tokens) {
+void add_list(const std::optional<JsonField>& list, std::vector<AddedToken>& tokens) {
   if (!list || !list->is_list()) return;
-  for (const JsonPart& item : list->items()) tokens.push_back(special_token(item));
+  for (const JsonField& item : list->items()) tokens.push_back(special_token(item));
 }
 
 // True for a special token of one model, such as "image_token".
@@ -55,12 +55,12 @@ bool is_model_token(const std::string& key) {
   return key.ends_with("_token") && std::ranges::none_of(kNames, has_key);
 }
 
-void add_model_tokens(const std::optional<JsonPart>& part, std::vector<AddedToken>& tokens) {
+void add_model_tokens(const std::optional<JsonField>& part, std::vector<AddedToken>& tokens) {
   if (!part) return;
   for (const auto& [key, value] : part->entries()) {
     if (is_model_token(key) && value.is_text()) tokens.push_back(special_token(value));
   }
-  const std::optional<JsonPart> extra = part->find("extra_special_tokens");
+  const std::optional<JsonField> extra = part->find("extra_special_tokens");
   if (!extra || extra->is_list()) return;
   for (const auto& [key, value] : extra->entries()) tokens.push_back(special_token(value));
 }
@@ -92,7 +92,7 @@ class Completion {
   }
 
   // Adds a token with an id; `replace` overwrites a known one.
-  void set(AddedToken token, const JsonPart& part, bool replace) {
+  void set(AddedToken token, const JsonField& part, bool replace) {
     const auto found = places_.find(token.content);
     const bool there = found != places_.end();
     const Id id = there ? added_[found->second].id : id_of(token.content);
@@ -118,14 +118,14 @@ class Completion {
   Id next_;
 };
 
-using Placed = std::vector<std::pair<AddedToken, JsonPart>>;
+using Placed = std::vector<std::pair<AddedToken, JsonField>>;
 
 void sort_by_id(Placed& tokens) {
   std::ranges::stable_sort(tokens, {}, [](const auto& token) { return token.first.id; });
 }
 
 // "added_tokens_decoder": {"151643": {"content": ...}}
-Placed read_decoder(const JsonPart& decoder) {
+Placed read_decoder(const JsonField& decoder) {
   Placed tokens;
   for (const auto& [key, part] : decoder.entries()) {
     const bool digits =
@@ -138,7 +138,7 @@ Placed read_decoder(const JsonPart& decoder) {
 }
 
 // {"<|user|>": 50257}; ids may exceed the size of the file.
-Placed read_added_file(const JsonPart& file) {
+Placed read_added_file(const JsonField& file) {
   Placed tokens;
   for (const auto& [content, part] : file.entries()) {
     tokens.emplace_back(
@@ -150,15 +150,15 @@ Placed read_added_file(const JsonPart& file) {
 
 }  // namespace
 
-CompanionConfig::CompanionConfig(std::optional<JsonPart> config, std::optional<JsonPart> special,
-                                 std::optional<JsonPart> added)
+CompanionConfig::CompanionConfig(std::optional<JsonField> config, std::optional<JsonField> special,
+                                 std::optional<JsonField> added)
     : config_(std::move(config)), special_(std::move(special)), added_(std::move(added)) {
-  const std::optional<JsonPart> splits = find("split_special_tokens");
+  const std::optional<JsonField> splits = find("split_special_tokens");
   if (splits && splits->flag()) splits->refuse("be false: special tokens in a text are recognized");
 }
 
 std::string CompanionConfig::class_name() const {
-  const std::optional<JsonPart> named = find("tokenizer_class");
+  const std::optional<JsonField> named = find("tokenizer_class");
   std::string name = named ? named->text() : "";
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   return name;
@@ -170,12 +170,12 @@ bool CompanionConfig::keeps_json() const {
   return name == "PreTrainedTokenizer" || name == "TokenizersBackend" || name == "LlamaTokenizer";
 }
 
-std::optional<JsonPart> CompanionConfig::find(const std::string& key) const {
+std::optional<JsonField> CompanionConfig::find(const std::string& key) const {
   return find_in(config_, key);
 }
 
 std::optional<bool> CompanionConfig::flag(const std::string& key) const {
-  const std::optional<JsonPart> found = find(key);
+  const std::optional<JsonField> found = find(key);
   return found ? std::optional(found->flag()) : std::nullopt;
 }
 
@@ -183,7 +183,7 @@ bool CompanionConfig::has_decoder() const {
   return has(config_, "added_tokens_decoder");
 }
 
-std::optional<JsonPart> CompanionConfig::value(const std::string& key) const {
+std::optional<JsonField> CompanionConfig::value(const std::string& key) const {
   return find_in(!has_decoder() && has(special_, key) ? special_ : config_, key);
 }
 
@@ -192,12 +192,12 @@ bool CompanionConfig::mentions(const std::string& key) const {
 }
 
 std::optional<std::string> CompanionConfig::special(const std::string& key) const {
-  const std::optional<JsonPart> found = value(key);
+  const std::optional<JsonField> found = value(key);
   return found ? std::optional(special_token(*found).content) : std::nullopt;
 }
 
 bool CompanionConfig::cuts_front(bool otherwise) const {
-  const std::optional<JsonPart> side = find("truncation_side");
+  const std::optional<JsonField> side = find("truncation_side");
   if (!side) return otherwise;
   const std::string text = side->text();
   if (text != "left" && text != "right") side->refuse("be \"left\" or \"right\"");
@@ -208,7 +208,7 @@ std::vector<AddedToken> CompanionConfig::named_tokens(const Vocabulary& vocabula
                                                       const Defaults& defaults) const {
   std::vector<AddedToken> tokens;
   for (const SpecialName& name : kNames) {
-    if (const std::optional<JsonPart> given = value(name.key)) tokens.push_back(special_token(*given));
+    if (const std::optional<JsonField> given = value(name.key)) tokens.push_back(special_token(*given));
     if (mentions(name.key)) continue;
     for (const auto& [key, content] : defaults) {
       if (key == name.key && vocabulary.find(content))
@@ -249,7 +249,7 @@ void CompanionConfig::add_tokens(std::vector<AddedToken>& added, const Vocabular
     return std::ranges::any_of(names, same) || std::ranges::any_of(others, same);
   };
   if (has_decoder()) {
-    if (const std::optional<JsonPart> decoder = find("added_tokens_decoder")) {
+    if (const std::optional<JsonField> decoder = find("added_tokens_decoder")) {
       for (auto& [token, part] : read_decoder(*decoder)) completion.set(std::move(token), part, true);
     }
   } else if (added_) {
@@ -300,7 +300,7 @@ void CompanionConfig::complete(SpecialTokens& tokens, const Vocabulary& vocabula
   tokens.ids = special_ids(tokens.added);
 }
 
-AddedToken read_added_token(const JsonPart& part, Id id) {
+AddedToken read_added_token(const JsonField& part, Id id) {
   return {.id = id,
           .content = part["content"].text(),
           .special = part.flag("special", false),

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/tokenizer/json_part.h"
+#include "core/base/json.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace twobw::tokenizer {
@@ -18,8 +18,8 @@ class CompanionConfig {
   using Defaults = std::vector<std::pair<std::string, std::string>>;
 
   // Every file is optional.
-  CompanionConfig(std::optional<JsonPart> config = {}, std::optional<JsonPart> special = {},
-                  std::optional<JsonPart> added = {});
+  CompanionConfig(std::optional<JsonField> config = {}, std::optional<JsonField> special = {},
+                  std::optional<JsonField> added = {});
 
   // tokenizer_class without "Fast"; empty: missing.
   std::string class_name() const;
@@ -31,7 +31,7 @@ class CompanionConfig {
   bool has_decoder() const;
 
   // Keys of tokenizer_config.json; nothing: missing or null.
-  std::optional<JsonPart> find(const std::string& key) const;
+  std::optional<JsonField> find(const std::string& key) const;
   std::optional<bool> flag(const std::string& key) const;
   bool flag(const std::string& key, bool otherwise) const { return flag(key).value_or(otherwise); }
 
@@ -43,7 +43,7 @@ class CompanionConfig {
   void complete(SpecialTokens& tokens, const Vocabulary& vocabulary, const Defaults& defaults = {}) const;
 
  private:
-  std::optional<JsonPart> value(const std::string& key) const;
+  std::optional<JsonField> value(const std::string& key) const;
   bool mentions(const std::string& key) const;
   void add_tokens(std::vector<AddedToken>& added, const Vocabulary& vocabulary,
                   const Defaults& defaults) const;
@@ -53,10 +53,10 @@ class CompanionConfig {
   SpecialIds special_ids(const std::vector<AddedToken>& added) const;
   bool cuts_front(bool otherwise) const;
 
-  std::optional<JsonPart> config_, special_, added_;
+  std::optional<JsonField> config_, special_, added_;
 };
 
 // Reads an entry of "added_tokens".
-AddedToken read_added_token(const JsonPart& part, Id id);
+AddedToken read_added_token(const JsonField& part, Id id);
 
 }  // namespace twobw::tokenizer

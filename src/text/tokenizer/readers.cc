@@ -9,15 +9,15 @@ namespace twobw::tokenizer {
 namespace {
 
 // Ids of a special token in a template.
-std::vector<Id> template_ids(const JsonPart& specials, const JsonPart& name) {
+std::vector<Id> template_ids(const JsonField& specials, const JsonField& name) {
   std::vector<Id> ids;
-  for (const JsonPart& id : specials[name.text()]["ids"].items()) ids.push_back(id.id());
+  for (const JsonField& id : specials[name.text()]["ids"].items()) ids.push_back(id.id());
   return ids;
 }
 
-void read_template(const JsonPart& part, SpecialTokens& tokens) {
+void read_template(const JsonField& part, SpecialTokens& tokens) {
   bool before = true;
-  for (const JsonPart& piece : part["single"].items()) {
+  for (const JsonField& piece : part["single"].items()) {
     if (piece.find("Sequence")) {
       if (!before) piece.refuse("be the only sequence of its template");
       before = false;
@@ -31,13 +31,13 @@ void read_template(const JsonPart& part, SpecialTokens& tokens) {
 }
 
 // ["[CLS]", 101]
-Id id_of_pair(const JsonPart& pair) {
-  const std::vector<JsonPart> items = pair.items();
+Id id_of_pair(const JsonField& pair) {
+  const std::vector<JsonField> items = pair.items();
   if (items.size() != 2) pair.refuse("be a token and its id");
   return items[1].id();
 }
 
-void read_post_processor(const JsonPart& part, SpecialTokens& tokens) {
+void read_post_processor(const JsonField& part, SpecialTokens& tokens) {
   const std::string type = part.type();
   if (type == "TemplateProcessing") {
     read_template(part, tokens);
@@ -46,7 +46,7 @@ void read_post_processor(const JsonPart& part, SpecialTokens& tokens) {
     tokens.suffix = {id_of_pair(part["sep"])};
   } else if (type == "Sequence") {
     // Only a template adds tokens, and one is allowed.
-    for (const JsonPart& inner : part["processors"].items()) {
+    for (const JsonField& inner : part["processors"].items()) {
       if (inner.type() == "TemplateProcessing" && tokens.prefix.empty() && tokens.suffix.empty()) {
         read_template(inner, tokens);
       } else if (inner.type() != "ByteLevel") {
@@ -98,22 +98,22 @@ class MergeReader {
 };
 
 // Files of old versions omit the type.
-std::string model_type(const JsonPart& model) {
+std::string model_type(const JsonField& model) {
   if (model.find("type")) return model.type();
   return model.find("merges") ? "BPE" : "WordPiece";
 }
 
 }  // namespace
 
-SpecialTokens read_special_tokens(const JsonPart& root) {
+SpecialTokens read_special_tokens(const JsonField& root) {
   SpecialTokens tokens;
-  if (const std::optional<JsonPart> added = root.find("added_tokens")) {
-    for (const JsonPart& part : added->items())
+  if (const std::optional<JsonField> added = root.find("added_tokens")) {
+    for (const JsonField& part : added->items())
       tokens.added.push_back(read_added_token(part, part["id"].id()));
   }
-  if (const std::optional<JsonPart> after = root.find("post_processor")) read_post_processor(*after, tokens);
-  if (const std::optional<JsonPart> cut = root.find("truncation")) {
-    const std::optional<JsonPart> side = cut->find("direction");
+  if (const std::optional<JsonField> after = root.find("post_processor")) read_post_processor(*after, tokens);
+  if (const std::optional<JsonField> cut = root.find("truncation")) {
+    const std::optional<JsonField> side = cut->find("direction");
     tokens.cuts_front = side && side->text() == "Left";
   }
   return tokens;
@@ -126,7 +126,7 @@ MergeTable read_merges(const Vocabulary& vocabulary, const std::vector<std::stri
   return reader.take();
 }
 
-MergeTable read_merges(const Vocabulary& vocabulary, const JsonPart& list) {
+MergeTable read_merges(const Vocabulary& vocabulary, const JsonField& list) {
   MergeReader reader(vocabulary, list.list().size(), list.document());
   for (const nlohmann::json& merge : list.list()) {
     if (merge.is_string()) {
@@ -152,7 +152,16 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-void check_bpe(const JsonPart& model) {
+void require_empty(const JsonField& part, const std::string& key) {
+  const std::optional<JsonField> found = part.find(key);
+  if (found && !found->text().empty()) found->refuse("be null or empty: it is not supported");
+}
+
+void require_off(const JsonField& part, const std::string& key) {
+  if (part.flag(key, false)) part[key].refuse("be false: it is not supported");
+}
+
+void check_bpe(const JsonField& model) {
   constexpr std::string_view kKeys[] = {"type",          "dropout",
                                         "unk_token",     "continuing_subword_prefix",
                                         "fuse_unk",      "end_of_word_suffix",
@@ -162,13 +171,13 @@ void check_bpe(const JsonPart& model) {
   if (model.find("dropout")) model["dropout"].refuse("be null: ids must not be random");
 }
 
-Vocabulary read_vocabulary(const JsonPart& object) {
+Vocabulary read_vocabulary(const JsonField& object) {
   Vocabulary vocabulary;
   for (const auto& [token, id] : object.object().items()) vocabulary.add(object.check_id(id, token), token);
   return vocabulary;
 }
 
-std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const CompanionConfig& companion) {
+std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonField& root, const CompanionConfig& companion) {
   // Truncation and padding concern batches, not the ids of a text.
   constexpr std::string_view kKeys[] = {"version",        "truncation", "padding",
                                         "added_tokens",   "normalizer", "pre_tokenizer",

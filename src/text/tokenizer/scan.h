@@ -55,7 +55,7 @@ class Cursor {
   // Start of the last character before `at`, which is a space.
   static const char* back(const char* at) {
     do --at;
-    while ((static_cast<std::uint8_t>(*at) & 0xC0) == 0x80);
+    while (continues_character(*at));
     return at;
   }
 

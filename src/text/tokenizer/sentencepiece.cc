@@ -74,31 +74,26 @@ class MessageReader {
   std::optional<Field> next() {
     const std::optional<std::uint64_t> tag = number();
     if (!tag) return std::nullopt;
+    const std::uint64_t wire = *tag & 7;
     Field field{*tag >> 3, 0, {}};
-    switch (*tag & 7) {
-      case 0: {
-        const std::optional<std::uint64_t> value = number();
-        if (!value) return std::nullopt;
-        field.value = *value;
-        return field;
-      }
-      case 1:
-        return skip(8) ? std::optional(field) : std::nullopt;
-      case 2: {
-        const std::optional<std::uint64_t> size = number();
-        if (!size || *size > rest_.size()) return std::nullopt;
-        field.text = rest_.substr(0, *size);
-        rest_.remove_prefix(*size);
-        return field;
-      }
-      case 5:
-        return skip(4) ? std::optional(field) : std::nullopt;
-      default:
-        return std::nullopt;
+    std::uint64_t size = wire == kFixed64 ? 8 : 4;
+    if (wire == kVarint || wire == kBytes) {
+      const std::optional<std::uint64_t> value = number();
+      if (!value) return std::nullopt;
+      (wire == kBytes ? size : field.value) = *value;
+    } else if (wire != kFixed64 && wire != kFixed32) {
+      return std::nullopt;
     }
+    if (wire == kVarint) return field;
+    if (size > rest_.size()) return std::nullopt;
+    field.text = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return field;
   }
 
  private:
+  static constexpr std::uint64_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;  // wire types
+
   // Varint: seven bits per byte, lowest first.
   std::optional<std::uint64_t> number() {
     std::uint64_t value = 0;
@@ -109,12 +104,6 @@ class MessageReader {
       if (byte < 0x80) return value;
     }
     return std::nullopt;
-  }
-
-  bool skip(std::size_t bytes) {
-    if (rest_.size() < bytes) return false;
-    rest_.remove_prefix(bytes);
-    return true;
   }
 
   std::string_view rest_;
@@ -156,7 +145,7 @@ class Sentencepiece : public VocabularyTokenizer {
  public:
   Sentencepiece(std::unique_ptr<SentencepieceLibrary> library, const std::string& model,
                 const std::string& path, const CompanionConfig& companion,
-                const std::optional<JsonPart>& json)
+                const std::optional<JsonField>& json)
       : spec_(read_sentencepiece_spec(model)), library_(std::move(library)) {
     spec_.add_prefix = companion.flag("add_prefix_space", spec_.add_prefix);
     own_prefix_ = spec_.add_prefix && !spec_.squeeze_spaces;
@@ -199,7 +188,7 @@ class Sentencepiece : public VocabularyTokenizer {
 
  private:
   // Throws unless the tokenizer.json next to the model has the same pieces.
-  void check_same(const JsonPart& json, const std::string& path) const {
+  void check_same(const JsonField& json, const std::string& path) const {
     const Vocabulary theirs = read_vocabulary(json["model"]["vocab"]);
     for (Id id = 0; id < library_->size(); ++id) {
       if (theirs.find(library_->piece(id)) == id) continue;
@@ -260,7 +249,7 @@ class Sentencepiece : public VocabularyTokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_sentencepiece(const std::string& path, const CompanionConfig& companion,
-                                              const std::optional<JsonPart>& json) {
+                                              const std::optional<JsonField>& json) {
   auto library = make_library();
   if (!library) {
     fail_input(

@@ -1,5 +1,5 @@
 // Text to token ids and back: one interface for bytes, BPE of bytes or characters, WordPiece and
-// sentencepiece. load.h opens them.
+// sentencepiece.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +63,16 @@ class Tokenizer {
   std::vector<Id> prefix_, suffix_;  // for encode_sequence
   bool cuts_front_ = false;
 };
+
+// `path` is "bytes", a file, or a folder with one of tokenizer.json, vocab.json and merges.txt, vocab.txt
+// (WordPiece), tokenizer.model (sentencepiece), in this order of preference. Throws InputError.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
+
+// True if the folder has tokenizer files.
+bool has_tokenizer(const std::string& folder);
+
+// Returns `path`, or the model folder `model` if `path` is missing and `model` has a copy of the tokenizer.
+std::string present_tokenizer(const std::string& path, const std::string& model);
 
 // Decodes one id at a time and returns only whole characters: a token may end inside of one.
 class StreamDecoder {

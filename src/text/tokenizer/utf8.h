@@ -37,7 +37,15 @@ inline Character read_character(const char* at, const char* end) {
   return {kReplacement, 1, false};
 }
 
+// True for a byte after the first of a character.
+inline bool continues_character(char byte) {
+  return (static_cast<std::uint8_t>(byte) & 0xC0) == 0x80;
+}
+
 void append_character(char32_t code, std::string& text);
+
+// `text` with every `from` replaced by `to`.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 
 // Number of bytes at the end that may be the start of an incomplete character.
 std::size_t unfinished_bytes(std::string_view text);

@@ -12,7 +12,7 @@ namespace {
 // Position of the last character of a text.
 std::size_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
-  while (at > 0 && text.size() - at < 4 && (static_cast<std::uint8_t>(text[at]) & 0xC0) == 0x80) --at;
+  while (at > 0 && text.size() - at < 4 && continues_character(text[at])) --at;
   return at;
 }
 

@@ -9,19 +9,9 @@
 namespace twobw::tokenizer {
 namespace {
 
-bool continues_character(char byte) {
-  return (static_cast<std::uint8_t>(byte) & 0xC0) == 0x80;
-}
-
 std::size_t count_characters(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char b) { return !continues_character(b); }));
-}
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
 }
 
 // Removes spaces before punctuation and contractions.
@@ -29,7 +19,7 @@ void clean_up_spaces(std::string& text) {
   constexpr std::pair<const char*, const char*> kChanges[] = {
       {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
       {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [from, to] : kChanges) replace_all(text, from, to);
+  for (const auto& [from, to] : kChanges) text = replaced(text, from, to);
 }
 
 // Normalizes character by character. Non-ASCII characters are held back, because their marks are reordered

@@ -48,7 +48,7 @@ void set_bert_ends(SpecialTokens& tokens) {
   if (tokens.ids.sep) tokens.suffix = {*tokens.ids.sep};
 }
 
-BertNormalizer read_bert_normalizer(const JsonPart& part) {
+BertNormalizer read_bert_normalizer(const JsonField& part) {
   if (part.type() != "BertNormalizer") part["type"].refuse("be BertNormalizer for WordPiece");
   const bool lower_case = part.flag("lowercase", true);
   return {.clean = part.flag("clean_text", true),
@@ -59,11 +59,11 @@ BertNormalizer read_bert_normalizer(const JsonPart& part) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> read_word_piece(const JsonPart& root, const CompanionConfig& companion,
+std::unique_ptr<Tokenizer> read_word_piece(const JsonField& root, const CompanionConfig& companion,
                                            SpecialTokens tokens) {
   constexpr std::string_view kKeys[] = {"type", "unk_token", "continuing_subword_prefix",
                                         "max_input_chars_per_word", "vocab"};
-  const JsonPart part = root["model"];
+  const JsonField part = root["model"];
   part.allow(kKeys);
   WordPieceModel model;
   model.vocabulary = read_vocabulary(part["vocab"]);
@@ -78,7 +78,7 @@ std::unique_ptr<Tokenizer> read_word_piece(const JsonPart& root, const Companion
   if (root["pre_tokenizer"].type() != "BertPreTokenizer") {
     root["pre_tokenizer"]["type"].refuse("be BertPreTokenizer for WordPiece");
   }
-  if (const std::optional<JsonPart> decoder = root.find("decoder")) {
+  if (const std::optional<JsonField> decoder = root.find("decoder")) {
     if (decoder->type() != "WordPiece") (*decoder)["type"].refuse("be WordPiece, as the model is");
     model.clean_up = decoder->flag("cleanup", true);
   }

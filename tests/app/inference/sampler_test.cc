@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::inference {
 namespace {

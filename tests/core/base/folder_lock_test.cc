@@ -1,4 +1,3 @@
-// Who may write a folder.
 #include "core/base/folder_lock.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// flock(2) knows open files, not processes: two of one process stand for two processes.
+// flock(2) locks open files, not processes: two locks of one process behave like those of two processes.
 class FolderLockTest : public testing::Test {
  protected:
   FolderLockTest() {

@@ -8,22 +8,15 @@ namespace twobw {
 namespace {
 
 TEST(GpuName, IsAGpuOrSlicesOfOne) {
-  const auto whole = parse_gpu("cuda:3");
-  ASSERT_EQ(whole.size(), 1u);
-  EXPECT_EQ(describe(whole[0]), "cuda:3");
-  const auto slices = parse_gpu("cuda:0/4");
-  ASSERT_EQ(slices.size(), 4u);
-  EXPECT_EQ(slices[2].slice, 2);
-  EXPECT_EQ(describe(slices[2]), "cuda:0/4.2");
-}
-
-TEST(GpuName, ASingleSlice) {
   const auto slices = parse_gpu("cuda:1/8.7");
   ASSERT_EQ(slices.size(), 1u);
   EXPECT_EQ(slices[0].gpu, 1);
   EXPECT_EQ(slices[0].slice, 7);
   EXPECT_EQ(slices[0].slices, 8);
   EXPECT_EQ(describe(slices[0]), "cuda:1/8.7");
+  EXPECT_EQ(single_devices({"cuda:0", "cuda:1/2"}),
+            (std::vector<std::string>{"cuda:0", "cuda:1/2.0", "cuda:1/2.1"}));
+  EXPECT_EQ(single_devices({"cpu:0-3", "cpu:4"}), (std::vector<std::string>{"cpu:0-3", "cpu:4"}));
 }
 
 TEST(GpuName, GpusAreDealtOut) {
@@ -37,13 +30,7 @@ TEST(GpuName, GpusAreDealtOut) {
   EXPECT_EQ(names(8, 3), (Names{"cuda:0", "cuda:1", "cuda:2"}));
   EXPECT_EQ(names(1, 2), (Names{"cuda:0/2.0", "cuda:0/2.1"}));
   EXPECT_EQ(names(2, 4), (Names{"cuda:0/2.0", "cuda:0/2.1", "cuda:1/2.0", "cuda:1/2.1"}));
-  EXPECT_EQ(names(3, 4), names(2, 4));  // stages of unlike size would be the worse for it
-}
-
-TEST(GpuName, OneNameForEveryDevice) {
-  EXPECT_EQ(single_devices({"cuda:0", "cuda:1/2"}),
-            (std::vector<std::string>{"cuda:0", "cuda:1/2.0", "cuda:1/2.1"}));
-  EXPECT_EQ(single_devices({"cpu:0-3", "cpu:4"}), (std::vector<std::string>{"cpu:0-3", "cpu:4"}));
+  EXPECT_EQ(names(3, 4), names(2, 4));  // equal slices
 }
 
 TEST(GpuName, OtherFormsAreRefused) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
 #include "tests/core/base/file_size_limit.h"
 #include "tests/engine/checkpoint/testing.h"
 
@@ -78,16 +77,6 @@ TEST_F(LineFileTest, AHalfLineAtTheEndIsCutOff) {
       LineFile(path(), /*appends=*/true).add("three");
       EXPECT_EQ(text(), whole + "three\n") << half.size();
     }
-  }
-}
-
-TEST_F(LineFileTest, AFileThatCannotBeOpenedIsNamed) {
-  const std::string nowhere = path() + "/file";
-  try {
-    const LineFile file(nowhere, /*appends=*/false);
-    FAIL() << "opened";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.what(), "'" + nowhere + "' cannot be written: No such file or directory");
   }
 }
 

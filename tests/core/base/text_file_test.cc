@@ -41,9 +41,9 @@ TEST_F(ModelText, IsThatOfARegularFile) {
   write_text(file("long"), "123456");
   EXPECT_EQ(refusal(file("long")), begin("long") + "has 6 bytes; it must have at most 5");
   ASSERT_EQ(mkfifo(file("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(refusal(file("pipe")), begin("pipe") + "cannot be read: it is no regular file");
+  EXPECT_EQ(refusal(file("pipe")), begin("pipe") + "cannot be read: it is not a regular file");
   fs::create_symlink("/dev/zero", file("zero"));
-  EXPECT_EQ(refusal(file("zero")), begin("zero") + "cannot be read: it is no regular file");
+  EXPECT_EQ(refusal(file("zero")), begin("zero") + "cannot be read: it is not a regular file");
   fs::create_symlink("loop", file("loop"));
   EXPECT_EQ(refusal(file("loop")), begin("loop") + "cannot be read: Too many levels of symbolic links");
   EXPECT_EQ(refusal(path_.string()), "vocabulary '" + path_.string() + "' cannot be read: it is a folder");

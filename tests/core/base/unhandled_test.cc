@@ -1,4 +1,4 @@
-// Exceptions that nobody catches, on threads of all kinds.
+// Exceptions that are not caught, on threads of all kinds.
 #include "core/base/failures.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(MessageOf, IsTheSentenceAlone) {
   EXPECT_EQ(of("[/gloo/pair.cc:547] Connection closed. By peer\nframe"), "Connection closed. By peer");
   EXPECT_EQ(of("[enforce fail at /gloo/loop.cc:63] nfds != -1. "), "nfds != -1. ");
   EXPECT_EQ(of("[enforce fail at /gloo/loop.cc:63] false"), "false");
-  EXPECT_EQ(of("[] is no list. Why"), "is no list. Why");
+  EXPECT_EQ(of("[] is empty. Why"), "is empty. Why");
   EXPECT_EQ(of("plain"), "plain");
 }
 

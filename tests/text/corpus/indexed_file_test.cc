@@ -176,21 +176,6 @@ TEST_F(IndexedFileTest, FindsTheRangeOfIdsOnAnyNumberOfThreads) {
   }
 }
 
-TEST_F(IndexedFileTest, ReadsModes) {
-  Index index = small_index();
-  index.modes = {0, 1, 7};
-  const IndexedFile file = open(index);
-  EXPECT_TRUE(file.has_modes());
-  EXPECT_EQ(file.mode(2), 7);
-}
-
-TEST_F(IndexedFileTest, ReadsAnEmptyFile) {
-  folder_.write("x.bin", "");
-  const IndexedFile file = open(Index());
-  EXPECT_EQ(file.documents(), 0);
-  EXPECT_EQ(file.tokens(), 0);
-}
-
 // Seeds of the fuzz target indexed_file cover other headers, overlaps and overflows.
 TEST_F(IndexedFileTest, RefusesOtherVersionsAndTypes) {
   Index index = small_index();
@@ -214,15 +199,6 @@ TEST_F(IndexedFileTest, RefusesEveryTruncation) {
   EXPECT_TRUE(has(refusal(whole + "x"), "1 bytes after its tables"));
   folder_.write("x.bin", "123456789");
   EXPECT_TRUE(has(refusal(whole), "x.bin' is truncated"));
-}
-
-TEST_F(IndexedFileTest, RefusesDocumentsThatDoNotCoverTheSequences) {
-  Index index = small_index();
-  for (const std::vector<std::int64_t>& marks :
-       {std::vector<std::int64_t>{0, 2}, {1, 3}, {0, 3, 2}, {0, 2, 1, 3}, {0, -1, 3}, {0, 4}, {}}) {
-    index.documents = marks;
-    EXPECT_TRUE(has(refusal(index.bytes()), "document"));
-  }
 }
 
 }  // namespace

@@ -202,16 +202,6 @@ TEST(Prepare, RefusesToContinueWithOtherSettings) {
   EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "is damaged"));
 }
 
-TEST(Prepare, ContinuesAfterAFixedInput) {
-  const Folder folder;
-  write_inputs(folder, 3, 10);
-  folder.write("in/98.tsv", "no such column\n");
-  const PrepareOptions options = options_for(folder);
-  EXPECT_NE(testing::refusal([&] { prepare(options); }), "");
-  folder.write("in/98.tsv", "text\nright\n");
-  EXPECT_EQ(prepare(options).inputs_before, 3u);
-}
-
 TEST(Prepare, RefusesToOverwriteInputs) {
   const Folder folder;
   folder.write("in/a.txt", "text");

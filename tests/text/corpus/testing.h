@@ -68,7 +68,6 @@ struct Index {
   std::vector<std::int32_t> lengths;
   std::vector<std::int64_t> pointers;
   std::vector<std::int64_t> documents = {0};
-  std::vector<std::int8_t> modes;
 
   std::string bytes() const {
     std::string out = magic;
@@ -79,7 +78,6 @@ struct Index {
     for (const auto length : lengths) put(out, length);
     for (const auto pointer : pointers) put(out, pointer);
     for (const auto document : documents) put(out, document);
-    for (const auto mode : modes) put(out, mode);
     return out;
   }
 };

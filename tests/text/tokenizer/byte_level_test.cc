@@ -53,17 +53,6 @@ TEST(ByteLevel, StreamsWholeCharacters) {
   EXPECT_EQ(stream.finish(), "");
 }
 
-TEST(ByteLevel, AWordThatIsATokenNeedsNoMerges) {
-  std::string json = testing::small_json();
-  // A token without a merge that makes it: spelled "zzz".
-  const std::string from = "\"<|endoftext|>\":";
-  json.replace(json.rfind(from), from.size(), "\"zzz\":319," + from);
-  EXPECT_EQ(tokens_of(*testing::from_json(json), "zzz"), (Tokens{"z", "z", "z"}));
-  const std::string off = "\"ignore_merges\":false";
-  json.replace(json.find(off), off.size(), "\"ignore_merges\":true");
-  EXPECT_EQ(encoded(*testing::from_json(json), "zzz"), std::vector<Id>{319});
-}
-
 TEST(ByteLevel, EncodesOnManyThreads) {
   const auto tokenizer = testing::from_json(testing::small_json());
   const std::string text = testing::wild_text(5, 2000);

@@ -84,26 +84,6 @@ TEST(CharacterBpe, MergesByRankAndFallsBackToBytes) {
   EXPECT_TRUE(tokens_of(*tokenizer, "").empty());
 }
 
-TEST(CharacterBpe, OfTwoWaysToATokenTheMergesSayWhichComesFirst) {
-  const auto first_pair = opened(with("/model/merges", {"h e", "t h"}));
-  const auto last_pair = opened(with("/model/merges", {"t h", "h e"}));
-  EXPECT_EQ(tokens_of(*first_pair, "the"), (Tokens{"▁", "t", "he"}));
-  EXPECT_EQ(tokens_of(*last_pair, "the"), (Tokens{"▁", "th", "e"}));
-}
-
-TEST(CharacterBpe, MarksSpacesAsTheFileSays) {
-  const auto tokens = [](const Json& json) { return tokens_of(*opened(json), "the<e>e  t"); };
-  EXPECT_EQ(tokens(small()), (Tokens{"▁the", "<e>", "e", "▁", "▁t"}));
-  EXPECT_EQ(tokens(with("/pre_tokenizer", metaspace("always"))),
-            (Tokens{"▁the", "<e>", "▁", "e", "▁", "▁t"}));
-  EXPECT_EQ(tokens(with("/pre_tokenizer", metaspace("never"))), (Tokens{"t", "he", "<e>", "e", "▁", "▁t"}));
-  Json legacy = with("/normalizer", legacy_normalizer());
-  legacy["pre_tokenizer"] = nullptr;
-  EXPECT_EQ(tokens(legacy), (Tokens{"▁the", "<e>", "▁", "e", "▁", "▁t"}));
-  EXPECT_EQ(tokens_of(*opened(legacy), " the"), (Tokens{"▁", "▁the"}));
-  EXPECT_EQ(tokens_of(*opened(small()), " the"), (Tokens{"▁the"}));
-}
-
 TEST(CharacterBpe, DecodingStripsOneSpace) {
   const auto tokenizer = opened(small());
   const Id space = *tokenizer->id("▁"), word = *tokenizer->id("▁the"), end = *tokenizer->id("<s>");
@@ -117,18 +97,6 @@ TEST(CharacterBpe, DecodingStripsOneSpace) {
   Json kept = small();
   kept["decoder"]["decoders"].erase(3);
   EXPECT_EQ(opened(kept)->decode(std::vector<Id>{word}), " the");
-}
-
-TEST(CharacterBpe, ClassesOfTransformersCount) {
-  Json legacy = with("/normalizer", legacy_normalizer());
-  legacy["pre_tokenizer"] = nullptr;
-  const auto tokens = [&](const Json& config) { return tokens_of(*opened(legacy, config), " t<e>e"); };
-  const Tokens as_it_is = {"▁", "▁t", "<e>", "▁", "e"};
-  EXPECT_EQ(tokens({{"tokenizer_class", "PreTrainedTokenizerFast"}}), as_it_is);
-  EXPECT_EQ(tokens(Json::object()), as_it_is);
-  EXPECT_EQ(tokens({{"tokenizer_class", "LlamaTokenizer"}}), (Tokens{"▁t", "<e>", "e"}));
-  EXPECT_EQ(tokens({{"tokenizer_class", "LlamaTokenizerFast"}, {"legacy", true}}),
-            (Tokens{"▁t", "<e>", "▁", "e"}));
 }
 
 void expect_sentence(const Json& json, const std::string& naming, const Json& config = Json::object()) {

@@ -56,14 +56,6 @@ TEST_F(CompanionFiles, TokensOfEveryFileAreFound) {
   EXPECT_EQ(load_tokenizer(folder_.path())->id("<a>"), std::nullopt);
 }
 
-TEST_F(CompanionFiles, SettingsOfGpt2) {
-  folder_.write("tokenizer_config.json",
-                R"({"add_bos_token":true,"add_eos_token":true,"add_prefix_space":true,"eos_token":"<e>"})");
-  EXPECT_EQ(tokens("the"), (Tokens{"<|endoftext|>", "\u0120the", "<e>"}));
-  folder_.write("tokenizer_config.json", R"({"truncation_side":"left"})");
-  EXPECT_TRUE(load_tokenizer(folder_.path())->cuts_front());
-}
-
 TEST_F(CompanionFiles, RefusesUnsupportedSettings) {
   const auto far = std::to_string(size_ + 7);
   expect_refused("added_tokens.json", R"({"<a>":)" + far + "}", "the id " + std::to_string(size_));
@@ -76,28 +68,6 @@ TEST_F(CompanionFiles, RefusesUnsupportedSettings) {
   expect_refused("tokenizer_config.json", R"({"tokenizer_class":"PhobertTokenizer"})", "PhobertTokenizer");
   expect_refused("tokenizer_config.json", R"({"a_token":"<a>","b_token":"<b>"})", "added_tokens_decoder");
   EXPECT_EQ(complaint(), "");
-}
-
-TEST_F(CompanionFiles, OverridesTokenizerJson) {
-  folder_.write("tokenizer.json", testing::small_json());
-  folder_.write("tokenizer_config.json", R"({"add_prefix_space":true,"extra_special_tokens":["fox"]})");
-  EXPECT_EQ(tokens("the fox"), (Tokens{"\u0120the", "\u0120", "fox"}));
-  folder_.write("tokenizer_config.json",
-                R"({"tokenizer_class":"PreTrainedTokenizerFast","add_prefix_space":true})");
-  EXPECT_NE(tokens("the").front(), "\u0120the");
-  expect_refused("tokenizer_config.json", R"({"tokenizer_class":"Qwen2TokenizerFast"})", "tokenizer_class");
-}
-
-TEST_F(CompanionFiles, SettingsOfBert) {
-  folder_.write(
-      "tokenizer.json",
-      R"({"normalizer":{"type":"BertNormalizer","lowercase":true},)"
-      R"("pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"WordPiece","unk_token":"[UNK]",)"
-      R"("vocab":{"[UNK]":0,"[CLS]":1,"[SEP]":2,"a":3,"A":4,"\u00e9":5,"\u4e2d":6,"\u4e2d\u4e2d":7}}})");
-  EXPECT_EQ(tokens("A"), Tokens{"a"});
-  folder_.write("tokenizer_config.json", R"({"do_lower_case":false,"tokenize_chinese_chars":false,)"
-                                         R"("cls_token":"[UNK]"})");
-  EXPECT_EQ(tokens("A \u00E9 \u4E2D\u4E2D"), (Tokens{"[UNK]", "A", "\u00E9", "\u4E2D\u4E2D", "[SEP]"}));
 }
 
 }  // namespace

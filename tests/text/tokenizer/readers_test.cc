@@ -53,28 +53,6 @@ TEST(TokenizerJson, ChoosesTheSplitterByItsPattern) {
   expect_refused(changed(testing::small_json(), kByteLevelOnly, with_split("[a-z]+|.")), "[a-z]+|.");
 }
 
-TEST(TokenizerJson, NormalFormC) {
-  const auto tokenizer = testing::from_json(
-      changed(testing::small_json(), "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}"));
-  EXPECT_EQ(encoded(*tokenizer, "e\u0301 \u1100\u1161"), encoded(*tokenizer, "\u00E9 \uAC00"));
-  const std::string broken =
-      "e\u0301\xFF"
-      "e\u0301";
-  EXPECT_EQ(tokenizer->decode(encoded(*tokenizer, broken)), "\u00E9\xFF\u00E9");
-}
-
-TEST(TokenizerJson, TemplatesFrameASequence) {
-  const std::string json = changed(
-      testing::small_json(), "\"post_processor\":null",
-      R"("post_processor":{"type":"Sequence","processors":[{"type":"ByteLevel"},{"type":"TemplateProcessing",)"
-      R"("single":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],)"
-      R"("pair":[],"special_tokens":{"<s>":{"id":"<s>","ids":[5],"tokens":["<s>"]}}}]})");
-  const auto tokenizer = testing::from_json(json);
-  std::vector<Id> ids;
-  tokenizer->encode_sequence(" the", ids);
-  EXPECT_EQ(ids, (std::vector<Id>{5, *tokenizer->id("\u0120the")}));
-}
-
 // Seeds of the fuzz target tokenizer_json cover invalid JSON, ids and merges.
 TEST(TokenizerJson, RefusesUnknownSettings) {
   const std::string json = testing::small_json();
@@ -88,14 +66,6 @@ TEST(TokenizerJson, RefusesUnknownSettings) {
   expect_refused(changed(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"New\"}"),
                  "\"New\"");
   expect_refused(changed(json, "\"!\":0", "\"!\":\"0\""), "\"0\"");
-}
-
-TEST(TokenizerJson, DepthDoesNoHarm) {
-  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
-  expect_refused(deep, "be an object");
-  expect_refused("{\"model\":" + deep + "}", "be an object");
-  expect_refused(changed(testing::small_json(), "\"normalizer\":null", "\"normalizer\":" + deep),
-                 "be an object");
 }
 
 TEST(LoadTokenizer, SaysWhatIsMissing) {

@@ -23,28 +23,11 @@ TEST(Scan, Gpt2KeepsOneSpaceBeforeAWord) {
   EXPECT_EQ(words(Pattern::kGpt2, " \u00A0\u00A0x"), (Words{" \u00A0", "\u00A0", "x"}));
 }
 
-TEST(Scan, Gpt2SplitsContractionsInLowerCaseOnly) {
-  EXPECT_EQ(words(Pattern::kGpt2, "it's we'll I'M"), (Words{"it", "'s", " we", "'ll", " I", "'", "M"}));
-  EXPECT_EQ(words(Pattern::kGpt2, " 's''s"), (Words{" '", "s", "''", "s"}));
-  EXPECT_EQ(words(Pattern::kGpt2, "'r 're"), (Words{"'", "r", " '", "re"}));
-}
-
 TEST(Scan, Llama3TakesASignBeforeAWordAndThreeDigits) {
   EXPECT_EQ(words(Pattern::kLlama3, "a 12345 (b)"), (Words{"a", " ", "123", "45", " (", "b", ")"}));
   EXPECT_EQ(words(Pattern::kLlama3, "(b \"c\tx"), (Words{"(b", " \"", "c", "\tx"}));
   EXPECT_EQ(words(Pattern::kLlama3, "I'M WE'LL '\u017Fx"), (Words{"I", "'M", " WE", "'LL", " '", "\u017Fx"}));
   EXPECT_EQ(words(Pattern::kLlama3, "'\u017Fx"), (Words{"'\u017F", "x"}));
-}
-
-TEST(Scan, Llama3KeepsLineEndsTogether) {
-  EXPECT_EQ(words(Pattern::kLlama3, "a.\n\nb"), (Words{"a", ".\n\n", "b"}));
-  EXPECT_EQ(words(Pattern::kLlama3, "a \n \n  b"), (Words{"a", " \n \n", " ", " b"}));
-  EXPECT_EQ(words(Pattern::kLlama3, "a  \t"), (Words{"a", "  \t"}));
-  EXPECT_EQ(words(Pattern::kLlama3, "a  1"), (Words{"a", " ", " ", "1"}));
-}
-
-TEST(Scan, Qwen2TakesDigitsOneByOne) {
-  EXPECT_EQ(words(Pattern::kQwen2, "a123"), (Words{"a", "1", "2", "3"}));
 }
 
 TEST(Scan, WordsTogetherAreTheText) {

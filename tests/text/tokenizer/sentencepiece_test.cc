@@ -67,45 +67,6 @@ TEST(Sentencepiece, RecognizesControlPiecesAndAddsOneSpace) {
   EXPECT_EQ(trained->ours->decode(ids, true), "the");
 }
 
-TEST(Sentencepiece, DecodingRestoresTheText) {
-  const auto trained = train("bpe", kAsLlama);
-  for (std::uint32_t seed = 0; seed < 40; ++seed) {
-    const std::string text = "x" + replace_invalid(testing::wild_text(seed, 30));
-    ASSERT_EQ(trained->ours->decode(encoded(*trained->ours, text)), text);
-  }
-}
-
-TEST(Sentencepiece, FilesBesideTheModelCount) {
-  const auto trained = train("bpe", kAsLlama);
-  const Id next = trained->ours->vocab_size();
-  trained->folder.write("tokenizer_config.json",
-                        R"({"add_bos_token":false,"add_eos_token":true,"pad_token":"<pad>"})");
-  const auto changed = load_tokenizer(trained->folder.path());
-  EXPECT_TRUE(changed->prefix().empty());
-  EXPECT_EQ(changed->suffix(), std::vector<Id>{*changed->special().eos});
-  EXPECT_EQ(changed->special().pad, next);
-  EXPECT_EQ(tokens_of(*changed, "the<pad>"), (Tokens{"\u2581the", "<pad>"}));
-  trained->folder.write("tokenizer_config.json", R"({"add_prefix_space":false})");
-  EXPECT_EQ(tokens_of(*load_tokenizer(trained->folder.path()), "the").front(), "t");
-}
-
-TEST(Sentencepiece, ReplacesATokenizerJsonOfTheSamePieces) {
-  const auto trained = train("bpe", kAsLlama);
-  nlohmann::json json = {
-      {"added_tokens", {{{"id", trained->ours->vocab_size()}, {"content", "<e>"}, {"special", true}}}},
-      {"model", {{"type", "BPE"}, {"byte_fallback", true}, {"merges", nlohmann::json::array()}}}};
-  for (Id id = 0; id < trained->ours->vocab_size(); ++id)
-    json["model"]["vocab"][trained->ours->token(id)] = id;
-  trained->folder.write("tokenizer.json", json.dump());
-  const auto both = load_tokenizer(trained->folder.path());
-  EXPECT_EQ(encoded(*both, testing::kProse), encoded(*trained->ours, testing::kProse));
-  EXPECT_EQ(tokens_of(*both, "the<e>"), (Tokens{"\u2581the", "<e>"}));
-  EXPECT_TRUE(both->prefix().empty());  // it has no post-processor
-  json["model"]["vocab"][trained->ours->token(300)] = 301;
-  trained->folder.write("tokenizer.json", json.dump());
-  EXPECT_THROW(load_tokenizer(trained->folder.path()), InputError);
-}
-
 TEST(Sentencepiece, RefusesInvalidModels) {
   const testing::Folder folder;
   for (const std::string& text : {std::string(), std::string("no model"), std::string(100, '\xFF')}) {

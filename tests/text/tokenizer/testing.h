@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/text/corpus/testing.h"
-#include "text/tokenizer/load.h"
 #include "text/tokenizer/readers.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/train_bpe.h"
 
 namespace twobw::tokenizer::testing {

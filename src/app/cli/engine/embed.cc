@@ -25,7 +25,6 @@
 #include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/corpus/records.h"
-#include "text/tokenizer/load.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace twobw::cli {

@@ -12,6 +12,12 @@ Json write(const Measured& measured) {
   return {{"median", measured.median}, {"spread", measured.spread}};
 }
 
+std::vector<JsonField> items_of(const JsonField& field) {
+  std::vector<JsonField> items = field.items();
+  if (items.empty()) field.refuse("be a list, not empty");
+  return items;
+}
+
 Measured read_measured(const JsonField& field) {
   return {.median = field["median"].number(), .spread = field["spread"].number()};
 }
@@ -47,7 +53,7 @@ Json write(const LayerKind& kind) {
 LayerKind read_kind(const JsonField& field) {
   LayerKind kind{.parameters = field["parameters"].number(), .tied = field["tied_parameters"].number()};
   int last = 0;
-  for (const JsonField& each : field["times"].items()) {
+  for (const JsonField& each : items_of(field["times"])) {
     kind.times.push_back(read_times(each));
     const int microbatch = kind.times.back().microbatch;
     if (microbatch <= last) each["microbatch"].refuse(fmt::format("be more than the {} before it", last));
@@ -164,7 +170,11 @@ Profile load_profile(const std::string& path) {
 }
 
 Profile parse_profile(const std::string& text, const std::string& path) {
-  const JsonField json = JsonField::parse(text, fmt::format("profile '{}'", path));
+  constexpr int kDeepest = 32;
+  const std::string name = fmt::format("profile '{}'", path), problem = find_json_problem(text, kDeepest);
+  if (!problem.empty() && problem != kNotJson) fail_input("{} {}", name, problem);
+  const JsonDocument document(text, name, "; `twobw profile` writes all of them");
+  const JsonField json = document.root();
   Profile profile{.version = json["version"].whole()};
   if (profile.version != kProfileVersion) {
     fail_input(
@@ -180,7 +190,7 @@ Profile parse_profile(const std::string& text, const std::string& path) {
   profile.precision = json["precision"].text();
   profile.optimizer = json["optimizer"].text();
   for (const auto& [name, kind] : json["kinds"].entries()) profile.kinds[name] = read_kind(kind);
-  for (const JsonField& layer : json["layers"].items()) profile.layers.push_back(layer.text());
+  for (const JsonField& layer : items_of(json["layers"])) profile.layers.push_back(layer.text());
   profile.tokens_per_sequence_bytes = json["token_bytes_per_sequence"].number();
   profile.step_per_parameter = read_measured(json["step_seconds_per_parameter"]);
   profile.predict_per_parameter = read_measured(json["predict_seconds_per_parameter"]);

@@ -96,9 +96,10 @@ TEST(Profile, IsLaidOutForPeople) {
 }
 
 TEST(Profile, RefusesWhatIsNoProfile) {
-  EXPECT_EQ(refused("{\n\"version\": 1,\n oops"), "profile 'p.json' is not JSON: line 3 cannot be read");
-  EXPECT_EQ(refused(""), "profile 'p.json' is not JSON: line 1 cannot be read");
-  EXPECT_EQ(refused("[1]"), "profile 'p.json' holds [1]; it must be an object with the field version");
+  EXPECT_EQ(refused("{\n\"version\": 1,\n oops"),
+            "profile 'p.json' is not JSON in UTF-8: line 3 cannot be read");
+  EXPECT_EQ(refused(""), "profile 'p.json' is not JSON in UTF-8: line 1 cannot be read");
+  EXPECT_EQ(refused("[1]"), "profile 'p.json' holds a list; it must be an object");
   EXPECT_EQ(refused("{}"), "profile 'p.json' lacks the field version; `twobw profile` writes all of them");
   EXPECT_EQ(refusal([] { load_profile("nowhere.json"); }),
             "profile 'nowhere.json' cannot be read: No such file or directory");

@@ -2,18 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <memory>
 #include <thread>
 #include <vector>
 
 namespace twobw {
 namespace {
-
-TEST(Inbox, IsTakenInOrder) {
-  Inbox<int> inbox;
-  for (int i = 0; i < 3; ++i) inbox.put(i);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(inbox.take(), i);
-}
 
 TEST(Inbox, ClosedGivesWhatIsLeftAndThenNothing) {
   Inbox<std::unique_ptr<int>> inbox;
@@ -51,6 +46,18 @@ TEST(Inbox, AThreadTakesAllThatOthersPut) {
   taker.join();
   EXPECT_EQ(taken, kThreads * kItems);
   EXPECT_TRUE(in_order);
+}
+
+TEST(RunOnThreads, CallsThatWaitForEachOther) {
+  constexpr int kThreads = 4;
+  std::barrier all(kThreads);
+  std::vector<int> called(kThreads, 0);
+  run_on_threads(kThreads, [&](int i) {
+    all.arrive_and_wait();
+    ++called[i];
+  });
+  EXPECT_EQ(called, std::vector<int>(kThreads, 1));
+  run_on_threads(0, [](int) { FAIL(); });
 }
 
 }  // namespace
