@@ -1,4 +1,4 @@
-// What comes over a connection between processes: the first words, then frames.
+// Bytes of a connection between processes: the handshake, then frames.
 #include "core/base/codec.h"
 #include "engine/control/agreement.h"
 #include "engine/control/protocol.h"
@@ -8,23 +8,23 @@ namespace twobw::fuzz {
 
 void read_control_hello(std::string_view input) {
   const auto decoded = control::decode_hello(input);
-  if (!decoded) return;  // more must come
+  if (!decoded) return;  // incomplete
   const control::Hello& hello = decoded->hello;
   const bool known = hello.protocol == control::kProtocol && hello.token.size() >= control::kMinToken &&
                      hello.token.size() <= control::kMaxToken;
   if (known && control::encode(hello) != input.substr(0, decoded->bytes))
-    fail("a handshake written otherwise");
+    fail("a handshake is encoded differently");
 }
 
 void read_control_frames(std::string_view input) {
   while (const auto decoded = control::decode_frame(input)) {
     const control::Frame& frame = decoded->frame;
-    if (control::encode(frame) != input.substr(0, decoded->bytes)) fail("a frame written otherwise");
+    if (control::encode(frame) != input.substr(0, decoded->bytes)) fail("a frame is encoded differently");
     input.remove_prefix(decoded->bytes);
     if (frame.kind == control::Frame::Kind::Beat) control::decode_liveness(frame.body);
     if (frame.kind != control::Frame::Kind::Message || frame.topic != control::Topic::Agreement) continue;
     const auto facts = from_bytes<control::Facts>(frame.body);
-    if (to_bytes(facts) != frame.body) fail("facts written otherwise");
+    if (to_bytes(facts) != frame.body) fail("facts are encoded differently");
     control::compare_facts({facts, {}});
   }
 }

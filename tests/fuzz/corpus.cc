@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of one target, by the names of its files.
+// Sentences of one target, by file name.
 std::map<std::string, std::string> read_sentences(const std::string& path, const std::string& target) {
   std::map<std::string, std::string> sentences;
   std::istringstream lines(read_text("list of sentences", path));

@@ -1,5 +1,5 @@
-// The inputs of a target that are in the repository: good ones, which must be accepted, and hostile ones,
-// which must be refused with a certain sentence.
+// Inputs of a target in the repository: valid ones, which must be accepted, and hostile ones, which must be
+// refused with a certain sentence.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ struct Corpus {
   std::vector<std::string> texts;  // of these
 };
 
-// The files of FOLDER/TARGET; FOLDER/sentences.tsv has a line for each hostile one: TARGET/FILE, a tab, and a
-// part of its sentence. Throws InputError, also where such a file is missing.
+// Loads the files of FOLDER/TARGET. FOLDER/sentences.tsv has a line for each hostile one: TARGET/FILE, a tab,
+// and a part of its sentence. Throws InputError, also if such a file is missing.
 Corpus load_corpus(const std::string& folder, const Target& target);
 
-// The inputs of a target are numbered: first the files themselves, then mutations of them.
+// Input `number` of a target: first the files, then mutations of them.
 std::string make_input(const Corpus& corpus, const Target& target, std::uint64_t seed, std::uint64_t number);
 
 }  // namespace twobw::fuzz

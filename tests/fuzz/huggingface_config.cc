@@ -7,7 +7,7 @@
 namespace twobw::fuzz {
 
 void read_huggingface_config(std::string_view input) {
-  constexpr int kMostDescribed = 64;  // layers, labels: a larger model is described likewise, only longer
+  constexpr int kMostDescribed = 64;  // layers and labels: larger models only take longer
   namespace huggingface = architecture::huggingface;
   const huggingface::ConfigFile file(input, "config.json");
   Config config;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/fuzz/attempt.h"
+#include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace twobw::fuzz;

@@ -1,4 +1,4 @@
-// twobw_fuzz: gives hostile inputs to every reader of files from elsewhere. docs/contributing/testing.md says more.
+// twobw_fuzz: runs hostile inputs through every reader of untrusted files, see docs/contributing/testing.md.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,6 @@
 
 #include "core/base/error.h"
 #include "core/base/text_file.h"
-#include "tests/fuzz/attempt.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/workers.h"
 
@@ -37,7 +36,7 @@ std::vector<Target> chosen(const std::string& name) {
   return name == "all" ? targets() : std::vector<Target>{find_target(name)};
 }
 
-// One input, in this process, as a debugger wants it.
+// One input, in this process, for a debugger.
 int run_one(const Target& target, const std::string& input) {
   const Attempt made = attempt(target, input);
   if (!made.failure.empty()) {
@@ -48,7 +47,7 @@ int run_one(const Target& target, const std::string& input) {
   return 0;
 }
 
-// Where it was written.
+// Writes a failing input and returns its path.
 std::string keep_input(const Options& options, const Target& target, const std::string& input,
                        std::uint64_t number) {
   const std::string path =
@@ -71,7 +70,7 @@ bool run_target(const Options& options, const Target& target, double seconds) {
   for (const Failure& failure : done.failures) {
     const std::string input = make_input(corpus, target, options.seed, failure.number);
     fmt::print("  seed {}, input {} (in {}): {}\n", options.seed, failure.number,
-               keep_input(options, target, input, failure.number), failure.what);
+               keep_input(options, target, input, failure.number), failure.problem);
   }
   std::fflush(stdout);
   return done.failures.empty();
@@ -84,8 +83,7 @@ int run(const Options& options) {
     return run_one(target,
                    make_input(load_corpus(options.corpus, target), target, options.seed, *options.number));
   }
-  if (options.inputs == 0 && options.seconds <= 0)
-    fail_input("--inputs or --seconds must say how much is tried");
+  if (options.inputs == 0 && options.seconds <= 0) fail_input("--inputs or --seconds must limit the run");
   if (options.jobs < 1) fail_input("--jobs is {}; it must be at least 1", options.jobs);
   const std::vector<Target> all = chosen(options.target);
   bool good = true;
@@ -96,17 +94,17 @@ int run(const Options& options) {
 
 int guarded(int argc, char** argv) {
   Options options;
-  CLI::App app{"Gives mutations of known files to the readers of files, which must accept or refuse them",
+  CLI::App app{"Runs mutations of known files through the readers of files, which must accept or refuse them",
                "twobw_fuzz"};
-  app.add_option("--target", options.target, "Which reader, or all");
-  app.add_option("--inputs", options.inputs, "Inputs for each of them");
-  app.add_option("--seconds", options.seconds, "Time for all of them together");
-  app.add_option("--seed", options.seed, "What the inputs follow from");
-  app.add_option("--jobs", options.jobs, "Processes");
+  app.add_option("--target", options.target, "A target, or all");
+  app.add_option("--inputs", options.inputs, "Inputs per target");
+  app.add_option("--seconds", options.seconds, "Time for all targets together");
+  app.add_option("--seed", options.seed, "Seed of the mutations");
+  app.add_option("--jobs", options.jobs, "Worker processes");
   app.add_option("--corpus", options.corpus, "Folder of the known files");
-  app.add_option("--failures", options.failures, "Folder that inputs which fail are written to");
-  app.add_option("--number", options.number, "Try this input alone, in this process");
-  app.add_option("--file", options.file, "Try this file alone, in this process");
+  app.add_option("--failures", options.failures, "Output folder for failing inputs");
+  app.add_option("--number", options.number, "Run only this input, in this process");
+  app.add_option("--file", options.file, "Run only this file, in this process");
   try {
     app.parse(argc, argv);
     return run(options);

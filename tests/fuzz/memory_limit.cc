@@ -60,47 +60,27 @@ bool MemoryLimit::exceeded() const {
 
 }  // namespace twobw::fuzz
 
-// All of them: a sanitizer has its own of each.
+// All variants for single objects, which containers use: a sanitizer replaces each by its own. Arrays are not
+// counted under a sanitizer; elsewhere their operators call these.
 void* operator new(std::size_t size) {
-  return twobw::fuzz::allocate_or_throw(size);
-}
-void* operator new[](std::size_t size) {
   return twobw::fuzz::allocate_or_throw(size);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return twobw::fuzz::allocate_or_throw(size, static_cast<std::size_t>(alignment));
 }
-void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return twobw::fuzz::allocate_or_throw(size, static_cast<std::size_t>(alignment));
-}
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return twobw::fuzz::allocate(size, 1);
-}
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   return twobw::fuzz::allocate(size, 1);
 }
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return twobw::fuzz::allocate(size, static_cast<std::size_t>(alignment));
 }
-void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return twobw::fuzz::allocate(size, static_cast<std::size_t>(alignment));
-}
 void operator delete(void* memory) noexcept {
-  twobw::fuzz::release(memory);
-}
-void operator delete[](void* memory) noexcept {
   twobw::fuzz::release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
   twobw::fuzz::release(memory);
 }
-void operator delete[](void* memory, std::size_t) noexcept {
-  twobw::fuzz::release(memory);
-}
 void operator delete(void* memory, std::align_val_t) noexcept {
-  twobw::fuzz::release(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
   twobw::fuzz::release(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
@@ -110,8 +90,5 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
   twobw::fuzz::release(memory);
 }
 void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  twobw::fuzz::release(memory);
-}
-void operator delete[](void* memory, const std::nothrow_t&) noexcept {
   twobw::fuzz::release(memory);
 }

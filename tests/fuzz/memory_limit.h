@@ -1,12 +1,12 @@
-// Bounds what is allocated by operator new, of which this program has its own.
+// A limit for allocations by operator new, which this program replaces.
 #pragma once
 
 #include <cstddef>
 
 namespace twobw::fuzz {
 
-// While it lives, at most so many bytes may be allocated at once besides those that are already. What goes
-// beyond throws std::bad_alloc. One at a time, in one thread.
+// While it exists, at most `bytes` more may be allocated at a time; further allocations throw std::bad_alloc.
+// One object at a time, in one thread.
 class MemoryLimit {
  public:
   explicit MemoryLimit(std::size_t bytes);
@@ -14,7 +14,7 @@ class MemoryLimit {
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 
-  // Whether that happened; the code in between may have caught it.
+  // True if an allocation failed; the code in between may have caught the exception.
   bool exceeded() const;
 };
 

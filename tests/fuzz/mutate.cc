@@ -9,33 +9,17 @@ namespace {
 
 constexpr std::size_t kLongestInput = std::size_t{1} << 16;
 
-// Mostly short, sometimes up to the end.
+// A short length, or sometimes one up to the end.
 std::size_t some_length(const std::string& text, std::size_t at, Random& random) {
   const std::size_t left = text.size() - at;
   return std::min(left, 1 + random.below(random.one_in(8) ? left : 12));
 }
 
-// Little endian, of 1, 2, 4 or 8 bytes, at any place.
+// Writes a number near a power of two, or all bits, little-endian in 1, 2, 4 or 8 bytes.
 void put_integer(std::string& text, std::size_t at, Random& random) {
-  static constexpr std::uint64_t kNumbers[] = {0,
-                                               1,
-                                               2,
-                                               0x7F,
-                                               0x80,
-                                               0xFF,
-                                               0x7FFF,
-                                               0xFFFF,
-                                               0x7FFFFFFF,
-                                               0x80000000,
-                                               0xFFFFFFFF,
-                                               std::uint64_t{1} << 32,
-                                               std::uint64_t{1} << 56,
-                                               std::uint64_t{1} << 60,
-                                               std::uint64_t{1} << 62,
-                                               (std::uint64_t{1} << 63) - 1,
-                                               std::uint64_t{1} << 63,
-                                               ~std::uint64_t{0}};
-  std::uint64_t number = random.choose(kNumbers);
+  static constexpr int kBits[] = {0, 1, 7, 8, 15, 16, 31, 32, 56, 60, 62, 63};
+  std::uint64_t number = (std::uint64_t{1} << random.choose(kBits)) - random.below(2);
+  if (random.one_in(16)) number = ~std::uint64_t{0};
   if (random.one_in(4)) number += random.below(17) - 8;
   const std::size_t bytes = std::min(text.size() - at, std::size_t{1} << random.below(4));
   std::memcpy(text.data() + at, &number, bytes);
@@ -63,12 +47,12 @@ void mutate_bytes(std::string& text, Random& random) {
     case 4:
       text.erase(at, some_length(text, at, random));
       break;
-    case 5: {  // once more, elsewhere
+    case 5: {  // copies a part to another place
       const std::string part = text.substr(at, some_length(text, at, random));
       text.insert(random.below(text.size() + 1), part);
       break;
     }
-    case 6: {  // over something else
+    case 6: {  // copies a part over another
       const std::string part = text.substr(at, some_length(text, at, random));
       text.replace(random.below(text.size()), part.size(), part);
       break;

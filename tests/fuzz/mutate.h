@@ -1,4 +1,4 @@
-// New inputs from old ones, the same for the same seed on every machine.
+// Mutations of inputs, the same for a seed on every machine.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,14 @@ class Random {
   std::uint64_t key_, drawn_ = 0;
 };
 
-// One of the seeds, which are not empty, after one change or a few: bits, bytes, numbers at the limits,
-// missing, doubled and moved parts, the end of another seed; of JSON and lines also hostile values in the
-// place of good ones.
+// A seed after one or a few changes: bits, bytes, numbers at the limits, missing, repeated and moved parts,
+// the end of another seed; in JSON and lines also hostile values. `seeds` is not empty.
 std::string mutate(const std::vector<std::string>& seeds, Shape shape, Random& random);
 
-// Changes of JSON: one token or a few in a row.
+// Changes one token of JSON, or a few in a row.
 void mutate_json(std::string& text, Random& random);
 
-// Changes of text in lines, such as YAML.
+// Changes text in lines, such as YAML.
 void mutate_lines(std::string& text, Random& random);
 
 }  // namespace twobw::fuzz

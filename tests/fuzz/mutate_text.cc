@@ -1,5 +1,7 @@
-// Hostile values in the place of good ones, in JSON and in lines.
+// Mutations that replace values by hostile ones, in JSON and in lines.
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 #include <string_view>
 
 #include "tests/fuzz/mutate.h"
@@ -15,7 +17,7 @@ bool is_in(char c, std::string_view set) {
   return set.find(c) != std::string_view::npos;
 }
 
-// Strings, numbers and words, and every bracket, comma and colon. Damaged JSON too.
+// Tokens of JSON, which may be damaged: strings, numbers, words, brackets, commas and colons.
 std::vector<Token> tokens_of(std::string_view text) {
   constexpr std::string_view kMarks = "{}[],:", kBlanks = " \t\r\n";
   std::vector<Token> tokens;
@@ -34,58 +36,29 @@ std::vector<Token> tokens_of(std::string_view text) {
   return tokens;
 }
 
-constexpr std::string_view kNumbers[] = {"0",
-                                         "-0",
-                                         "1",
-                                         "-1",
-                                         "0.5",
-                                         "1e308",
-                                         "-1e308",
-                                         "1e999",
-                                         "1e-320",
-                                         "127",
-                                         "256",
-                                         "65536",
-                                         "1048577",
-                                         "2147483647",
-                                         "2147483648",
-                                         "-2147483648",
-                                         "4294967295",
-                                         "4294967296",
-                                         "9007199254740993",
-                                         "4611686018427387904",
-                                         "9223372036854775807",
-                                         "9223372036854775808",
-                                         "-9223372036854775808",
-                                         "18446744073709551615",
-                                         "18446744073709551616",
-                                         "99999999999999999999999999"};
-
-std::string hostile_json(Random& random) {
-  static constexpr std::string_view kValues[] = {"null",
-                                                 "true",
-                                                 "false",
-                                                 "\"\"",
-                                                 "\"a\"",
-                                                 "\"\\u0000\"",
-                                                 "\"\\ud800\"",
-                                                 "\"\\n\\u0001\"",
-                                                 "\"../../x.safetensors\"",
-                                                 "\"\xC4\xA0\"",
-                                                 "\"\xFF\"",
-                                                 "[]",
-                                                 "{}",
-                                                 "[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]",
-                                                 "{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}",
-                                                 "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]",
-                                                 "NaN",
-                                                 "Infinity"};
-  if (random.one_in(64)) return "\"" + std::string(2000, 'a') + "\"";
-  if (random.one_in(2)) return std::string(random.choose(kNumbers));
-  return std::string(random.choose(kValues));
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
-// Deeper than a stack could follow.
+const std::vector<std::string>& numbers() {
+  static const std::vector<std::string> all = words_of(
+      "0 -0 1 -1 0.5 1e308 -1e308 1e999 1e-320 127 256 65536 1048577 2147483647 2147483648 -2147483648 "
+      "4294967295 4294967296 9007199254740993 4611686018427387904 9223372036854775807 9223372036854775808 "
+      "-9223372036854775808 18446744073709551615 18446744073709551616 99999999999999999999999999");
+  return all;
+}
+
+std::string hostile_json(Random& random) {
+  static const std::vector<std::string> values = words_of(
+      R"(null true false "" "a" "\u0000" "\ud800" "\n\u0001" "../../x.safetensors" [] {} NaN Infinity)"
+      " \"\xC4\xA0\" \"\xFF\" [[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]] [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0] "
+      R"({"a":{"a":{"a":{"a":{}}}}})");
+  if (random.one_in(64)) return "\"" + std::string(2000, 'a') + "\"";
+  return random.choose(random.one_in(2) ? numbers() : values);
+}
+
+// Too deep for a recursive reader.
 std::string deep_json(Random& random) {
   const std::string_view unit = random.one_in(2) ? "[" : "{\"a\":";
   std::string deep;
@@ -106,7 +79,7 @@ void mutate_json(std::string& text, Random& random) {
   const std::string word = text.substr(token.begin, token.end - token.begin);
   const Token last = tokens[std::min(tokens.size() - 1, first + random.below(12))];
   switch (random.below(6)) {
-    case 0:  // a name or mark goes, or becomes another
+    case 0:  // a mark replaces a token
       text.replace(token.begin, word.size(), std::string(1, std::string_view("{}[],:\"")[random.below(7)]));
       break;
     case 1:
@@ -134,7 +107,7 @@ void mutate_lines(std::string& text, Random& random) {
       "\"",  "'",   "#",       "\n",  "\r\n",     "\f\n",      "",     "true",        "auto", "all",
       ",",   "=",   "cuda:0/", "GiB", "x",        "\x04",      "\xFF", "\xEF\xBB\xBF"};
   const std::size_t at = random.below(text.size() + 1);
-  // The word from there on.
+  // End of the word.
   std::size_t end = at;
   while (end < text.size() && !is_in(text[end], " \t\n,:[]{}=")) ++end;
   const std::size_t line = text.rfind('\n', at == 0 ? 0 : at - 1) + 1;  // npos + 1 is 0
@@ -148,7 +121,7 @@ void mutate_lines(std::string& text, Random& random) {
       break;
     case 2:
     case 3:
-      text.replace(at, end - at, random.choose(kNumbers));
+      text.replace(at, end - at, random.choose(numbers()));
       break;
     case 4:
       if (line < next && next <= text.size()) text.insert(line, text.substr(line, next - line));

@@ -1,5 +1,5 @@
-// A fuzz target: a reader of ours, given bytes from elsewhere. A file each, a line in targets.cc, and a
-// folder of inputs in corpus/.
+// Fuzz targets: readers of untrusted bytes. A target has a function, a line in targets.cc, and a folder of
+// inputs in corpus/.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,38 @@
 
 namespace twobw::fuzz {
 
-// What mutations may know of an input.
+// Format of the inputs, for mutations.
 enum class Shape { Bytes, Lines, Json };
 
 struct Target {
-  const char* name;  // and that of its folder
+  const char* name;  // of the target and of its folder
   Shape shape;
-  // Returns: it is accepted, and what was read of it works. Throws InputError: it is refused. All else is a
-  // failure.
+  // Returns if the input is accepted, after using its contents. Throws InputError if it is refused. Any other
+  // exception is a failure.
   void (*read)(std::string_view input);
 };
 
-// Those that this build has.
+// The targets of this build.
 const std::vector<Target>& targets();
 
-// Throws InputError for a name that is unknown, with those that are.
+// Throws InputError that lists the known names.
 const Target& find_target(std::string_view name);
 
-// A promise of the reader that does not hold, such as that what was read can be written and read again.
-[[noreturn]] void fail(const std::string& what);
+struct Attempt {
+  bool accepted = false;
+  std::string sentence;  // of the refusal
+  std::string failure;   // empty: none
+};
 
-// The files that an input of several is made of, between lines with a form feed; missing ones are empty.
+// Runs one input. Failures are exceptions other than InputError, a refusal without one proper sentence, and
+// more memory than 64 MiB and 64 times the size of the input. (A crash ends the program.)
+Attempt attempt(const Target& target, std::string_view input);
+
+// Reports a broken promise of a reader, for instance that accepted input can be written and read again.
+[[noreturn]] void fail(const std::string& problem);
+
+// The parts of an input that consists of several files, separated by lines with a form feed; missing ones are
+// empty.
 std::vector<std::string> split_files(std::string_view input, std::size_t count);
 
 inline std::span<const std::byte> bytes_of(std::string_view text) {

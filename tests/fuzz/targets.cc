@@ -1,12 +1,28 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <stdexcept>
 
 #include "core/base/error.h"
+#include "tests/fuzz/memory_limit.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {
+namespace {
+
+constexpr std::size_t kLeastMemory = std::size_t{64} << 20;
+constexpr std::size_t kMemoryPerByte = 64;
+constexpr std::size_t kLongestSentence = 2000;
+
+std::string problem_of(std::string_view sentence) {
+  if (sentence.empty()) return "it is refused without a sentence";
+  if (sentence.size() > kLongestSentence) return fmt::format("it is refused with {} bytes", sentence.size());
+  if (sentence.find('\n') != std::string_view::npos) return "it is refused with more than one line";
+  return "";
+}
+
+}  // namespace
 
 void read_safetensors(std::string_view input);
 void read_safetensors_index(std::string_view input);
@@ -61,8 +77,26 @@ const Target& find_target(std::string_view name) {
   fail_input("there is no fuzz target '{}'; there are {}", name, fmt::join(known, ", "));
 }
 
-void fail(const std::string& what) {
-  throw std::logic_error(what);
+Attempt attempt(const Target& target, std::string_view input) {
+  Attempt made;
+  const MemoryLimit limit(kLeastMemory + kMemoryPerByte * input.size());
+  try {
+    target.read(input);
+    made.accepted = true;
+  } catch (const InputError& error) {
+    made.sentence = error.what();
+    made.failure = problem_of(made.sentence);
+  } catch (const std::exception& error) {
+    made.failure = fmt::format("{} is thrown", error.what());
+  } catch (...) {
+    made.failure = "an object that is not an exception is thrown";
+  }
+  if (limit.exceeded()) made.failure = fmt::format("it takes more memory than {} bytes should", input.size());
+  return made;
+}
+
+void fail(const std::string& problem) {
+  throw std::logic_error(problem);
 }
 
 std::vector<std::string> split_files(std::string_view input, std::size_t count) {

@@ -19,7 +19,6 @@
 #include <span>
 
 #include "core/base/error.h"
-#include "tests/fuzz/attempt.h"
 
 namespace twobw::fuzz {
 namespace {
@@ -29,9 +28,9 @@ constexpr int kMostSeconds = 5;
 #else
 constexpr int kMostSeconds = 1;
 #endif
-constexpr int kFailed = 3;  // exit code of a worker that says what failed
+constexpr int kFailed = 3;  // exit code of a worker with a failure in its slot
 
-// What a worker tells, in memory that all processes see.
+// State of a worker, in shared memory.
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> current, inputs, accepted;
   std::array<char, 1000> failure;
@@ -58,13 +57,13 @@ class Slots {
   Slot* first_ = nullptr;
 };
 
-// The process is ended by SIGPROF when it has computed for so long; 0: never.
+// SIGPROF ends the process after `seconds` of CPU time; 0: never.
 void arm_timer(int seconds) {
   const itimerval timer = {.it_interval = {}, .it_value = {.tv_sec = seconds, .tv_usec = 0}};
   setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
-// Every so many inputs, from the first on. Ends the process.
+// Runs every jobs-th input from `first` on. Ends the process.
 [[noreturn]] void work_alone(const Target& target, const Corpus& corpus, const Work& work,
                              std::uint64_t first, Slot& slot) {
   const rlimit no_core = {0, 0};
@@ -77,7 +76,7 @@ void arm_timer(int seconds) {
   };
   const auto step = static_cast<std::uint64_t>(work.jobs);
   for (std::uint64_t number = first; number < work.inputs; number += step) {
-    // The files of the corpus are never left out.
+    // All files of the corpus are tried.
     if (number >= corpus.texts.size() && is_over()) break;
     slot.current = number;
     arm_timer(kMostSeconds);
@@ -120,7 +119,7 @@ std::string judge(const Target& target, const Corpus& corpus, std::uint64_t numb
 
 Done run_inputs(const Target& target, const Corpus& corpus, const Work& work) {
   const Slots slots(work.jobs);
-  std::fflush(nullptr);  // or the workers would write it again
+  std::fflush(nullptr);  // buffers are copied to the workers
   std::vector<pid_t> workers;
   for (Slot& slot : slots.all()) {
     const pid_t worker = fork();

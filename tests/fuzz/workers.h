@@ -1,4 +1,4 @@
-// Inputs of a target, many, in processes of their own: a crash or a hang ends one of them, and the input is
+// Runs many inputs of a target in worker processes: a crash or a hang ends one of them, and its input is
 // known.
 #pragma once
 
@@ -14,25 +14,25 @@ namespace twobw::fuzz {
 struct Work {
   std::uint64_t seed = 1;
   std::uint64_t inputs = 0;
-  double seconds = 0;  // after which no input begins; 0: no limit
+  double seconds = 0;  // time limit for the start of an input; 0: none
   int jobs = 1;
 };
 
 struct Failure {
   std::uint64_t number;  // of the input
-  std::string what;
+  std::string problem;
 };
 
 struct Done {
   std::uint64_t inputs = 0, accepted = 0;
-  std::vector<Failure> failures;  // at most one a job, which ends with it
+  std::vector<Failure> failures;  // at most one per job, which ends it
 };
 
-// The files of the corpus are held against what is expected of them. An input may take a second of a
-// processor's time.
+// Runs all inputs. Files of the corpus are compared with their expected results. An input may take a second
+// of CPU time.
 Done run_inputs(const Target& target, const Corpus& corpus, const Work& work);
 
-// What is wrong with how an input was taken; empty: nothing.
+// Runs input `number` and returns the problem with its result; empty: none.
 std::string judge(const Target& target, const Corpus& corpus, std::uint64_t number, const std::string& input,
                   bool& accepted);
 
