@@ -1,16 +1,16 @@
-# make run        install what is missing, build, and train the default model
+# make run        install missing packages, build, and train the default model
 # make test       install, build, and run the tests
-# make test-all   the same and what takes longer: clang-tidy, slow tests, complete sweeps, all tests under every sanitizer
+# make test-all   also clang-tidy, slow tests, complete sweeps, and all tests under every sanitizer
 # make docs       the documentation as a site in build/site
-# make fuzz       10 million hostile inputs for every reader of files from elsewhere
-# make soak       a run in several processes, killed 50 times, against one that was never killed
+# make fuzz       10 million hostile inputs for every reader of untrusted files
+# make soak       compare a run in several processes, killed 50 times, with an uninterrupted one
 # See README.md for the rest.
 SHELL := bash
 PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
 CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 TIMED := @scripts/timed.sh
-# TWOBW_CUDA=on|off builds with or without GPUs; else CMake looks for one.
+# TWOBW_CUDA=on|off builds with or without CUDA; by default CMake looks for a GPU.
 CUDA := $(if $(TWOBW_CUDA),-D TWOBW_CUDA=$(TWOBW_CUDA))
 
 .PHONY: run test test-all parts build build-tests install install-launchers bench bench-network paper corpus asan tsan gpu-check fuzz \
@@ -54,7 +54,7 @@ test-all: parts
 	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan all
 	@scripts/timed.sh --report
 
-# Threads of OpenMP sleep while they wait: several tests share the cores.
+# OpenMP threads sleep while they wait, because several tests share the cores.
 parts: export OMP_WAIT_POLICY := passive
 parts:
 	@rm -f build/test-times.txt
@@ -65,11 +65,11 @@ parts:
 	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 3 -R '^(core|torch|cuda|fuzz)'
 	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
 
-# The thread sanitizer on tests with threads, the others on readers of foreign bytes; `make test-all` has the rest.
+# The thread sanitizer for tests with threads, the others for readers of untrusted bytes; `make test-all` runs all.
 tsan asan: install
 	@scripts/sanitized_tests.sh $@
 
-# compute-sanitizer on the kernels' tests, where there is a GPU.
+# compute-sanitizer on the tests of kernels; needs a GPU.
 gpu-check: install
 	@cmake --preset release -D TWOBW_GPU_TESTS=ON > /dev/null
 	@cmake --build --preset release --parallel $(JOBS) --target twobw_cuda_tests
@@ -88,7 +88,7 @@ soak: build
 bench: build
 	@$(PYTHON) benchmarks/pipeline.py
 
-# On shaped links between network namespaces; needs root.
+# With shaped links between network namespaces; needs root.
 bench-network: build
 	@$(PYTHON) benchmarks/network.py
 
@@ -101,7 +101,7 @@ pictures: build
 	@$(PYTHON) experiments/quadratic.py > /dev/null
 	@$(PYTHON) experiments/convergence.py report > /dev/null
 
-# A published evaluation on 64 GPUs, modelled.
+# A published evaluation on 64 GPUs, simulated.
 paper: install
 	@cmake --preset release > /dev/null
 	@cmake --build --preset release --parallel $(JOBS) --target paper
@@ -117,7 +117,7 @@ $(MKDOCS): docs/requirements.txt
 	@build/docs-venv/bin/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
 	@touch $(MKDOCS)
 
-# clang-format and clang-tidy where they are installed; their findings fail the test.
+# clang-format and clang-tidy, if installed.
 lint:
 	@scripts/lint.sh all
 

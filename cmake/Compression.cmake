@@ -1,5 +1,5 @@
-# What `twobw prepare` unpacks its inputs with. Where a library is missing, its part builds as the stub: an input that
-# needs it is then refused, with what to install.
+# Libraries that decompress the inputs of `twobw prepare`. Without one of them a stub refuses such inputs and names the
+# package to install.
 find_path(ZLIB_INCLUDE_DIR zlib.h)
 find_library(ZLIB_LIBRARY z)
 if(ZLIB_INCLUDE_DIR AND ZLIB_LIBRARY)

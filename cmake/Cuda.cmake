@@ -1,12 +1,12 @@
-# GPUs: kernels for CUDA, and training on them where LibTorch has CUDA too. A GPU is not needed to build, but nvcc takes
-# minutes, so the default builds for GPUs only where there is one.
-set(TWOBW_CUDA auto CACHE STRING "Build for GPUs: on, off, or auto (where this machine has one)")
+# CUDA kernels, and training on GPUs if LibTorch has CUDA. The build needs no GPU, but nvcc takes minutes, so the
+# default builds them only if there is a GPU.
+set(TWOBW_CUDA auto CACHE STRING "Build for GPUs: on, off, or auto (if this machine has one)")
 set_property(CACHE TWOBW_CUDA PROPERTY STRINGS auto on off)
 string(TOLOWER "${TWOBW_CUDA}" cuda)
 if(NOT cuda MATCHES "^(on|off|auto)$")
   message(FATAL_ERROR "TWOBW_CUDA=${TWOBW_CUDA}: expected on, off or auto")
 endif()
-# The sanitizers do not know CUDA.
+# Sanitizers do not support CUDA.
 if(NOT TWOBW_SANITIZE AND (cuda STREQUAL on OR (cuda STREQUAL auto AND EXISTS /dev/nvidiactl)))
   include(CheckLanguage)
   check_language(CUDA)
@@ -15,8 +15,8 @@ if(NOT TWOBW_SANITIZE AND (cuda STREQUAL on OR (cuda STREQUAL auto AND EXISTS /d
   endif()
 endif()
 if(CMAKE_CUDA_COMPILER)
-  # For the GPUs of this machine; where there are none PTX, which the driver compiles for the GPU it meets (Ampere or
-  # later). CMAKE_CUDA_ARCHITECTURES names others.
+  # The GPUs of this machine; without any PTX, which the driver compiles for its GPU (Ampere or later).
+  # CMAKE_CUDA_ARCHITECTURES overrides both.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                     OUTPUT_VARIABLE found ERROR_QUIET RESULT_VARIABLE failed)
@@ -40,7 +40,7 @@ else()
   message(STATUS "building without CUDA")
 endif()
 
-# Training on GPUs also needs a LibTorch with CUDA; kernels build without.
+# Training on GPUs also needs a LibTorch with CUDA; the kernels do not.
 if(CMAKE_CUDA_COMPILER AND EXISTS "${TORCH_ROOT}/lib/libtorch_cuda.so")
   set(TWOBW_TORCH_CUDA ON)
   target_link_options(libtorch INTERFACE "-Wl,--no-as-needed")

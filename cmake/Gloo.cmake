@@ -1,5 +1,4 @@
-# Gloo carries tensors between processes. LibTorch has it inside, but not its headers; where those are missing, that
-# part builds as the stub.
+# Gloo sends tensors between processes. LibTorch contains it without its headers; without them a stub is built.
 find_path(GLOO_INCLUDE_DIR gloo/transport/device.h)
 if(GLOO_INCLUDE_DIR)
   set(TWOBW_GLOO ON)

@@ -1,7 +1,5 @@
-# LibTorch out of the PyPI package torch, as an imported target of our own: the package's CMake
-# config would demand a CUDA toolkit even for CPU use.
-#
-# Looks in .venv, or asks the interpreter named by TWOBW_PYTHON.
+# LibTorch from the PyPI package torch in .venv, or of the interpreter TWOBW_PYTHON, as an imported target: the package's
+# CMake config requires a CUDA toolkit even for CPU use.
 if(DEFINED ENV{TWOBW_PYTHON})
   set(TWOBW_PYTHON "$ENV{TWOBW_PYTHON}")
 else()
@@ -29,8 +27,8 @@ add_library(libtorch INTERFACE IMPORTED)
 target_compile_options(libtorch INTERFACE
   "SHELL:-idirafter ${TORCH_ROOT}/include" "SHELL:-idirafter ${TORCH_ROOT}/include/torch/csrc/api/include")
 target_link_libraries(libtorch INTERFACE "${TORCH_ROOT}/lib/libtorch_cpu.so" "${TORCH_ROOT}/lib/libc10.so")
-# The wheel's libraries find one another; the program finds them by its rpath, and their own
-# dependencies (CUDA's runtime among them) need not be resolved at link time.
+# The program finds the wheel's libraries by its rpath; their dependencies, such as CUDA's runtime, need not be resolved
+# at link time.
 target_link_options(libtorch INTERFACE "-Wl,-rpath,${TORCH_ROOT}/lib" "-Wl,--unresolved-symbols=ignore-in-shared-libs")
 target_compile_definitions(libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
 message(STATUS "LibTorch ${TORCH_VERSION} at ${TORCH_ROOT}")

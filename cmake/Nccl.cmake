@@ -1,5 +1,4 @@
-# NCCL, for what GPUs exchange: of the package that comes with a LibTorch for CUDA, whose library that loads too,
-# else the system's.
+# NCCL, for communication between GPUs: from the package that LibTorch for CUDA depends on and loads, else the system's.
 if(TWOBW_TORCH_CUDA)
   cmake_path(GET TORCH_ROOT PARENT_PATH torch_packages)
   find_path(NCCL_INCLUDE_DIR nccl.h

@@ -1,5 +1,5 @@
-# A program that is twobw with more in it: twobw_add_program(NAME SOURCES...) builds ${CMAKE_BINARY_DIR}/NAME of the
-# sources, one of which has main() (app/cli/program.h), and of all the rest. examples/gmlp is one.
+# An extended twobw program: twobw_add_program(NAME SOURCES...) builds ${CMAKE_BINARY_DIR}/NAME from the sources, one of
+# which has main() (app/cli/program.h), and from all of twobw. Example: examples/gmlp.
 option(TWOBW_EXAMPLES "Build the programs in examples/" ON)
 set(TWOBW_PROGRAMS "" CACHE STRING "Folders elsewhere, each with a CMakeLists.txt that calls twobw_add_program")
 

@@ -1,4 +1,4 @@
-# What tokenizers need of other libraries. Where one is missing, opening such a tokenizer says what to install.
+# Optional libraries of tokenizers. Without one of them, such a tokenizer is refused and names the package to install.
 find_path(UTF8PROC_INCLUDE_DIR utf8proc.h)
 find_library(UTF8PROC_LIBRARY utf8proc)
 if(UTF8PROC_INCLUDE_DIR AND UTF8PROC_LIBRARY)

@@ -1,9 +1,8 @@
-# Headers are most of what the compiler reads here: LibTorch's templates alone cost every file four seconds, precompiled
-# or not. So files are compiled together, many at a time. `-D TWOBW_UNITY=OFF` compiles each by itself, which is what
-# one wants while working on one of them.
+# Unity builds: LibTorch's templates cost every compilation four seconds, precompiled or not, so many files are compiled
+# together. `-D TWOBW_UNITY=OFF` compiles each file separately, for work on a single file.
 option(TWOBW_UNITY "Compile many files together" ON)
 
-# Two dozen files at a time, folder after folder: names in the anonymous namespaces of a folder must not clash.
+# 24 files at a time, folder after folder: names in the anonymous namespaces of a folder must be distinct.
 function(twobw_unity)
   if(NOT TWOBW_UNITY)
     return()

@@ -1,5 +1,5 @@
-# twobw_add(TARGET FOLDER...) compiles the .cc files that lie directly in these folders as part of the target. What
-# needs an optional library lies in a folder of its own, with_LIBRARY or without_LIBRARY.
+# twobw_add(TARGET FOLDER...) adds the .cc files directly in these folders to the target. Code for an optional library
+# is in the folders with_LIBRARY and without_LIBRARY.
 function(twobw_add target)
   list(TRANSFORM ARGN APPEND /*.cc OUTPUT_VARIABLE patterns)
   list(TRANSFORM patterns PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)

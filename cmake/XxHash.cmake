@@ -1,4 +1,4 @@
-# Checksums of checkpoints. The header is all that is used of it.
+# xxHash, for checksums of checkpoints; header only.
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 if(NOT XXHASH_INCLUDE_DIR)
   message(FATAL_ERROR "xxhash.h is missing; install libxxhash-dev")

@@ -96,7 +96,7 @@ def figure(name):
         for m in (4, 8, 16):
             for rule in ("flush", "predicted"):
                 rows.append(row("25M", rule, m=m))
-        # As many updates as fit into the time that flush takes for 2000.
+        # The updates that fit into the time of 2000 flush updates.
         for m, updates in ((4, 2900), (8, 2440), (16, 2270)):
             rows.append(row("25M", "predicted", m=m, **{"train.updates": updates}))
     elif name == "shapes":
@@ -190,7 +190,7 @@ def report(results):
             print(f"| {rule} | {m} | {w} | " + " | ".join(finals) + f" | {mean:.4f}{versus} | {speed} |")
 
 
-COLOURS = {4: "#1b6ca8", 8: "#c8553d", 16: "#4f772d"}
+COLORS = {4: "#1b6ca8", 8: "#c8553d", 16: "#4f772d"}
 
 
 def draw_clock(results, path):
@@ -223,9 +223,9 @@ def draw_clock(results, path):
     for i, (m, schedule, points) in enumerate(sorted(curves)):
         line = " ".join(f"{x(seconds):.1f},{y(loss):.1f}" for seconds, loss in points if loss <= high)
         dashes = ' stroke-dasharray="6 4"' if schedule == "flush" else ""
-        svg.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[m]}" stroke-width="2"{dashes}/>')
+        svg.append(f'<polyline points="{line}" fill="none" stroke="{COLORS[m]}" stroke-width="2"{dashes}/>')
         top = 40 + 18 * i
-        svg.append(f'<line x1="{width - 270}" x2="{width - 235}" y1="{top}" y2="{top}" stroke="{COLOURS[m]}" '
+        svg.append(f'<line x1="{width - 270}" x2="{width - 235}" y1="{top}" y2="{top}" stroke="{COLORS[m]}" '
                    f'stroke-width="2"{dashes}/><text x="{width - 228}" y="{top + 4}">{schedule}, m = {m}: '
                    f'{points[-1][1]:.4f} in {points[-1][0]:.1f} s</text>')
     path.write_text("\n".join([*svg, "</svg>"]) + "\n")
@@ -237,7 +237,7 @@ def main():
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--row", default="*", help="only rows whose name fits this pattern")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further row after so many")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no row after this many seconds")
     parser.add_argument("--binary", default=str(ROOT / "build" / "twobw"))
     parser.add_argument("--list", action="store_true", help="print the rows and their settings")
     a = parser.parse_args()

@@ -24,7 +24,7 @@ class Rule(NamedTuple):
     point: str  # what batch j computes on: "now" W(j), "before" W(j-1), "predicted" P(j)
     weights: float = 0.0  # optimizer.extrapolate_weights
     update: float = 0.0  # optimizer.extrapolate_update
-    first: int | None = None  # so many microbatches of a batch, q, compute on it, the others on W(j); None: all
+    first: int | None = None  # q: the first microbatches of a batch compute on it, the others on W(j); None: all
 
 
 RULES = {
@@ -179,7 +179,7 @@ text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill:
 .frame { fill: none; stroke: #8c959f }
 polyline { fill: none; stroke-width: 2 }
 </style>"""
-COLOURS = {"flush": "#24292f", "delayed": "#ad3560", "weights": "#b9621b", "update": "#7748a6", "best": "#d39a2d",
+COLORS = {"flush": "#24292f", "delayed": "#ad3560", "weights": "#b9621b", "update": "#7748a6", "best": "#d39a2d",
            f"predicted {K}": "#2f6fb5", "predicted 1": "#3c9a5f", "predicted, then true": "#10a5b8"}
 TOP, HEIGHT, WIDTH = 64, 280, 380
 
@@ -211,17 +211,17 @@ class Panel:
                           f'<text x="{self.left - 6}" y="{y + 3.5:.1f}" class="tick end">{value:g}</text>']
         self.body.append(f'<rect x="{self.left}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" class="frame"/>')
 
-    def curve(self, points, colour, dash=""):
+    def curve(self, points, color, dash=""):
         """Ends at the frame where the curve would leave it."""
         inside = [self.at(x, min(y, self.y[1])) for x, y in points if not math.isinf(y)]
         while len(inside) > 1 and inside[-2][1] <= TOP:
             inside.pop()
         drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in inside)
-        self.body.append(f'<polyline points="{drawn}" stroke="{colour}"{dash and f" stroke-dasharray={dash!r}"}/>')
+        self.body.append(f'<polyline points="{drawn}" stroke="{color}"{dash and f" stroke-dasharray={dash!r}"}/>')
 
-    def name(self, row, text, colour, dash=""):
+    def name(self, row, text, color, dash=""):
         y = TOP + 18 + 17 * row
-        self.body += [f'<polyline points="{self.left + 12},{y - 4} {self.left + 36},{y - 4}" stroke="{colour}"'
+        self.body += [f'<polyline points="{self.left + 12},{y - 4} {self.left + 36},{y - 4}" stroke="{color}"'
                       f'{dash and f" stroke-dasharray={dash!r}"}/>',
                       f'<text x="{self.left + 42}" y="{y}">{text}</text>']
 
@@ -240,8 +240,8 @@ def draw():
              "best": "delayed, best factor of extrapolation", "weights": "delayed, extrapolate_weights or _update 1",
              "delayed": "delayed (the paper's 2BW)"}
     for row, (name, text) in first_on_top(names.items()):
-        left.curve([(mu, of[name] / (1 - mu)) for mu, of in found], COLOURS[name])
-        left.name(row, text, COLOURS[name])
+        left.curve([(mu, of[name] / (1 - mu)) for mu, of in found], COLORS[name])
+        left.name(row, text, COLORS[name])
 
     right = Panel(500, (f"Noise floor, mu = {MU:g}, m = {M}", "variance of W over that of the batch's gradient / h^2",
                         "lr h / (1 - mu)"), (0.02, 38), (0.005, 3000), True)
@@ -251,11 +251,11 @@ def draw():
             continue
         end = threshold(RULES[name], MU, M, k) / (1 - MU)
         odds = np.geomspace(0.02 / (end - 0.02), 1e5, 200)
-        colour = COLOURS[f"predicted {k}" if name == "predicted" else name]
+        color = COLORS[f"predicted {k}" if name == "predicted" else name]
         dash = "6 5" if name == "update" else ""
-        right.curve([(x, floor(name, x, k)) for x in end * odds / (1 + odds)], colour, dash)
+        right.curve([(x, floor(name, x, k)) for x in end * odds / (1 + odds)], color, dash)
         text = text.removeprefix("predicted, ") if name == "predicted, then true" else text  # for room
-        right.name(row - (row > 4), text if row else f"flush; predicted, k = {M}", colour, dash)
+        right.name(row - (row > 4), text if row else f"flush; predicted, k = {M}", color, dash)
     width, height = 500 + WIDTH + 20, TOP + HEIGHT + 46
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
                       f'viewBox="0 0 {width} {height}">', STYLE, f'<rect width="{width}" height="{height}" rx="8" '

@@ -106,7 +106,7 @@ class Emulation:
             self.tie = (slice(e, e + 256 * a.width), slice(h, h + 256 * a.width))
             self.w[self.tie[1]] = self.w[self.tie[0]]
         kind = torch.bfloat16 if self.device == "cuda" else torch.float32
-        # One set of predicted weights for each group that predicts alike, one of true weights.
+        # One set of predicted weights per group with the same prediction, and one of true weights.
         self.own = options.get("sum", "all") == "own"
         self.compute = [self.w.to(kind, copy=True) for _ in range((self.replicas if self.own else 1) + 1)]
         self.models = [Model(self.layout, flat, a.heads, a.layers) for flat in self.compute]

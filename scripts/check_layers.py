@@ -4,8 +4,8 @@ import pathlib
 import re
 import sys
 
-# From the bottom up, folder by folder inside the wings. A folder includes itself and those before it. That a wing
-# includes none above it is also what its link dependencies allow (src/*/CMakeLists.txt).
+# Folders of the wings from the bottom up. A folder includes itself and earlier ones. Between wings the link
+# dependencies enforce the same (src/*/CMakeLists.txt).
 ORDER = [
     "core/base", "core/launch", "core/schedule", "core/simulator", "core/telemetry",
     "planning/architecture", "planning/planner/hardware", "planning/planner/costs", "planning/planner/search",
@@ -16,13 +16,13 @@ ORDER = [
     "app/rendezvous", "app/inference", "app/measure", "app/train", "app/cli",
 ]
 HEIGHT = {folder: height for height, folder in enumerate(ORDER)}
-# What builds without LibTorch; so do app/cli but for its engine/, and the formats of checkpoint files.
+# Folders that build without LibTorch, as do app/cli except its engine/ and the formats of checkpoint files.
 TORCH_FREE = set(ORDER[:ORDER.index("engine/device")])
 INCLUDE = re.compile(r'^\s*#include\s+(["<])([^">]+)[">]')
 
 
 def folder_of(parts):
-    """The folder in ORDER that a path below src/ belongs to; None: none of ours."""
+    """The folder in ORDER that a path below src/ belongs to, or None."""
     return next((name for name in ("/".join(parts[:3]), "/".join(parts[:2])) if name in HEIGHT), None)
 
 

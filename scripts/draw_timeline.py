@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Draws traces of `twobw train --trace` and `twobw simulate --trace` as one SVG picture, one above the other on one
-time axis: a row per stage, a colour per batch, forwards light, backwards dark, updates and predictions black. Idle time
+time axis: a row per stage, a color per batch, forwards light, backwards dark, updates and predictions black. Idle time
 stays white.
 
 docs/images/timelines.svg (make pictures), from the first instruction on, with every update marked at the end of its step:
@@ -13,7 +13,7 @@ docs/images/timelines.svg (make pictures), from the first instruction on, with e
 
 Some updates of the steady state, with the whole step in black (under flush it includes the wait for the global norm):
 
-    scripts/draw_timeline.py out.svg "modelled=sim.json" "measured=run.json" --from-update 2 --updates 2
+    scripts/draw_timeline.py out.svg "modeled=sim.json" "measured=run.json" --from-update 2 --updates 2
 
 Utilisation is the share of the time that stages spend in forwards and backwards: over the updates drawn or, with
 --from-start, without the first two updates and the last two.
@@ -58,7 +58,7 @@ class Cell(NamedTuple):
 class Panel(NamedTuple):
     title: str
     cells: list
-    begin: float  # what is drawn of the time
+    begin: float  # of the drawn time
     end: float
     note: str
 
@@ -157,7 +157,7 @@ def draw_legend(caption, mark_updates, top):
         yield f'<rect x="{x}" y="{top}" width="{width}" height="14" fill="{fill}"{outline}/>'
         yield f'<text x="{x + width + 5}" y="{top + 11}">{name}</text>'
         x += width + 5 + 7 * len(name) + 12
-    yield f'<text x="{x}" y="{top + 11}">number: microbatch; colour: batch</text>'
+    yield f'<text x="{x}" y="{top + 11}">number: microbatch; color: batch</text>'
     yield f'<text x="{WIDTH - MARGIN}" y="{top + 11}" class="end">{html.escape(caption)}</text>'
 
 
@@ -180,7 +180,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("traces", nargs="+", metavar="TITLE=TRACE")
-    parser.add_argument("--from-start", type=float, metavar="MS", help="draw so much time from the first instruction")
+    parser.add_argument("--from-start", type=float, metavar="MS", help="draw this much time from the first instruction")
     parser.add_argument("--from-update", type=int, default=2, help="else: first update drawn, from 0")
     parser.add_argument("--updates", type=int, default=2, help="and how many")
     parser.add_argument("--caption", default="", help="right of the legend")

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Installs what the build needs and is missing: Debian packages, and the pinned Python packages
-# (LibTorch comes inside torch) into .venv. Asks nothing; does nothing when all is there.
+# Installs missing build dependencies: Debian packages, and the pinned Python packages (LibTorch is part of torch) into
+# .venv. Never asks.
 #
-# `install.sh launchers` installs besides what the tests of several processes and hosts run under: Open MPI, iproute2
-# and a Slurm. Without them these tests are skipped.
+# `install.sh launchers` also installs Open MPI, iproute2 and Slurm, for tests of several processes and hosts. Without
+# them these tests are skipped.
 #
-# TWOBW_PYTHON=/path/to/python3 uses that interpreter's torch instead of making .venv.
+# TWOBW_PYTHON=/path/to/python3 uses that interpreter's torch instead of .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 required=(g++ make cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev
           libyaml-cpp-dev libxxhash-dev libgtest-dev python3-venv)
-# Used when present; installed where the distribution has them.
+# Optional packages, installed if the distribution has them.
 optional=(ccache clang-format clang-tidy libutf8proc-dev libsentencepiece-dev zlib1g-dev libzstd-dev
           libgloo-dev)
 if [[ "${1:-}" == launchers ]]; then optional+=(openmpi-bin iproute2 slurmctld slurmd slurm-client munge); fi
 
 have_package() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
-# A command on PATH serves as well as its package (a newer cmake from elsewhere, say).
+# A command on PATH replaces its package, for instance a newer cmake.
 have() {
   case "$1" in
     g++|make|cmake|ccache|clang-format|clang-tidy) command -v "$1" >/dev/null || have_package "$1" ;;
@@ -44,11 +44,11 @@ missing=()
 for package in "${optional[@]}"; do have "$package" || missing+=("$package"); done
 if [[ ${#missing[@]} -gt 0 ]] && ! install_debian_packages "${missing[@]}"; then
   for package in "${missing[@]}"; do
-    install_debian_packages "$package" || echo "install: going on without $package"
+    install_debian_packages "$package" || echo "install: continuing without $package"
   done
 fi
 
-# uv fetches and unpacks several packages at a time. It takes the index that pip is told to use.
+# uv downloads and unpacks several packages at a time, from the index that pip is configured for.
 install_with_uv() {
   local index="${PIP_INDEX_URL:-$(.venv/bin/python -m pip config get global.index-url 2>/dev/null || true)}"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.8 || return 1

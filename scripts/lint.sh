@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mapfile -t sources < <(git ls-files 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc' 'examples/*.h')
-# Versions of clang-format disagree about the same style file; this one is what the sources follow.
+# Versions of clang-format format differently; the sources follow this one.
 if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
   printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 100 clang-format --dry-run --Werror
   echo "lint: ${#sources[@]} files formatted"

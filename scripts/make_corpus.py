@@ -18,7 +18,7 @@ EXCERPT = 2000  # bytes of a held-out file
 
 
 def package_folders(root):
-    """The site-packages folders below root, or root itself where there is none."""
+    """The site-packages folders below root, or root itself if there are none."""
     found = sorted(Path(folder) for folder, _, _ in os.walk(root) if Path(folder).name == "site-packages")
     return found or [Path(root)]
 
@@ -70,7 +70,7 @@ def excerpt(data):
 
 
 def write(path, sources):
-    """Writes the whole file or none of it."""
+    """Writes the file atomically."""
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(b"".join(sources))
     partial.replace(path)

@@ -166,7 +166,7 @@ def soak(options, folder, disk):
             (whole.folder / "model/model.safetensors").read_bytes())
 
     print(f"\n{options.cycles} cycles of {options.schedule}, {updates} updates, {time.monotonic() - begin:.0f} s")
-    # Who is gone before it has joined counts as one who does not arrive.
+    # A process that dies before it has joined counts as missing.
     for name, when in sorted({(figure["signal"], figure["when"]) for figure in figures}):
         times = [figure["seconds"] for figure in figures
                  if (figure["signal"], figure["when"]) == (name, when) and figure["size"] > 1]

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs a part of `make test` and notes what it took: timed.sh NAME COMMAND...; `timed.sh --report` prints all of them.
+# timed.sh NAME COMMAND... runs a part of `make test` and records its time; `timed.sh --report` prints all times.
 set -euo pipefail
 notes="${TWOBW_TIMES:-build/test-times.txt}"
 if [[ "$1" == --report ]]; then
-  echo "what each part took:"
+  echo "times:"
   awk '{printf "  %-28s %4d s\n", $1, $2; all += $2} END {printf "  %-28s %4d s\n", "all", all}' "$notes"
   rm -f "$notes"
   exit

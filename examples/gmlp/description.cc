@@ -52,7 +52,7 @@ class GmlpWork {
     return work;
   }
 
-  // Norm and product; hands the residual stream on besides.
+  // Norm and product; also passes the residual stream on.
   Work up() const {
     Work work;
     work.matrix_flops = product(w_, f_);
