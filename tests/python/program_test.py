@@ -11,7 +11,7 @@ GROUPS = {"Train": ["train", "compare", "verify"],
           "Plan": ["plan", "profile", "topology", "simulate", "schedule"],
           "Data": ["prepare", "tokenizer", "inspect", "batches"],
           "Models": ["eval", "generate", "export", "checkpoint", "embed"],
-          "Setup": ["doctor", "completion"]}
+          "Setup": ["config", "doctor", "completion"]}
 COMMANDS = [command for commands in GROUPS.values() for command in commands]
 
 

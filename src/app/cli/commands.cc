@@ -50,6 +50,8 @@ constexpr Command kCommands[] = {
     {"Models", "embed", "Compute one embedding per text with a BERT",
      "twobw embed minilm --texts lines.txt --out vectors.jsonl", "write the embedding of every line",
      kInEngine, /*in_processes=*/false, /*yields_cores=*/true},
+    {"Setup", "config", "Print a configuration with all its defaults",
+     "twobw config pipeline.stages=4 --json", "print every key of a run with four stages", add_config},
     {"Setup", "doctor", "Check devices, libraries, launchers and limits of this machine", "twobw doctor",
      "list problems and their remedies", add_doctor},
     {"Setup", "completion", "Print a completion script for bash or zsh", "twobw completion bash > twobw.bash",

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/base/config_schema.h"
 #include "core/base/output.h"
@@ -24,7 +25,7 @@ bool asks_for_json(int argc, char** argv) {
 }
 
 std::string error_line(std::string_view sentence) {
-  Json error = {{"message", sentence}, {"key", nullptr}, {"value", nullptr}};
+  Json error = {{"message", sentence}, {"key", nullptr}, {"value", nullptr}, {"remedy", nullptr}};
   constexpr std::string_view kIs = " is ";
   const std::size_t is = sentence.find(kIs), end = sentence.find("; ");
   const std::string_view key = sentence.substr(0, is);
@@ -37,6 +38,7 @@ std::string error_line(std::string_view sentence) {
     error["key"] = key;
     error["value"] = value;
   }
+  if (end != std::string_view::npos) error["remedy"] = sentence.substr(end + 2);
   // Arguments are bytes, not always UTF-8.
   return Json{{"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -46,6 +48,16 @@ ProgressOnStderr::ProgressOnStderr(bool json) {
   flush_output();
   output_ = dup(STDOUT_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+void ProgressOnStderr::print_line(const Json& line) const {
+  const std::string text = line.dump() + "\n";
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(output_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return note_output_failure(errno);
+    done += static_cast<std::size_t>(written);
+  }
 }
 
 ProgressOnStderr::~ProgressOnStderr() {

@@ -18,8 +18,9 @@ void print_json(const Json& result);
 // Whether --json is among the arguments. Also right if they do not parse.
 bool asks_for_json(int argc, char** argv);
 
-// {"error": {"message", "key", "value"}} on one line, for the sentence of an InputError. Key and value are
-// those of sentences "KEY is VALUE; ...", if KEY is a configuration key or an option; else null.
+// {"error": {"message", "key", "value", "remedy"}} on one line, for the sentence of a failure. Key and value
+// are those of sentences "KEY is VALUE; ...", if KEY is a configuration key or an option; the remedy is what
+// follows the first semicolon. Null if missing.
 std::string error_line(std::string_view sentence);
 
 // While it exists and `json` is set, standard output is standard error: progress goes there, so that the
@@ -28,6 +29,9 @@ class ProgressOnStderr {
  public:
   explicit ProgressOnStderr(bool json);
   ~ProgressOnStderr();
+  // Prints a line of JSON on standard output meanwhile. Only if `json` is set.
+  void print_line(const Json& line) const;
+
   ProgressOnStderr(const ProgressOnStderr&) = delete;
   ProgressOnStderr& operator=(const ProgressOnStderr&) = delete;
 

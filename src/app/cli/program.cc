@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "app/cli/build_info.h"
+#include "app/cli/engine_program.h"
 #include "app/cli/json_output.h"
 #include "core/base/error.h"
 #include "core/base/failures.h"
@@ -129,7 +130,7 @@ void forget_launchers_threads() {
 // and the exit code are then its own. Throws RunError if it cannot be started.
 [[noreturn]] void become_engine(const Command& command, char** argv) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::filesystem::path engine = self.parent_path() / "twobw-engine";
+  const std::filesystem::path engine = choose_engine(self.parent_path());
   // OpenMP reads it where a program begins.
   if (command.yields_cores && getenv("OMP_WAIT_POLICY") == nullptr)
     setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
@@ -221,8 +222,7 @@ int run_program(int argc, char** argv, std::span<const EngineCommand> engine) {
   if (!ending.sentence.empty()) {
     print_error(prefix + ending.sentence);
     const bool is_first = prefix.empty();
-    if (ending.code == kBadInput && is_first && asks_for_json(argc, argv))
-      print_at_once(error_line(ending.sentence));
+    if (is_first && asks_for_json(argc, argv)) print_at_once(error_line(ending.sentence));
   }
   const int failure = output_failure();
   if (failure == 0) return ending.code;

@@ -32,6 +32,7 @@ struct Command {
 std::span<const Command> commands();
 
 // The commands that need no LibTorch.
+void add_config(CLI::App& command, int& exit_code);
 void add_doctor(CLI::App& command, int& exit_code);
 void add_inspect(CLI::App& command, int& exit_code);
 void add_plan(CLI::App& command, int& exit_code);

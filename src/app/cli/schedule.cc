@@ -4,12 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/cli/json_output.h"
 #include "app/cli/planning_options.h"
 #include "app/cli/program.h"
 #include "core/schedule/checker.h"
 #include "core/schedule/draw/grid.h"
+#include "core/schedule/execution.h"
 
 namespace twobw::cli {
 namespace {
@@ -58,13 +60,36 @@ void print_check(const schedule::Report& report) {
   }
 }
 
-Json to_json(const Spec& spec, const schedule::Report& report, bool list) {
+// The instructions of a stage of the first replica, with their ticks in the grid.
+Json to_json(const std::vector<schedule::Instruction>& instructions,
+             const std::vector<schedule::Span>& times) {
+  const auto known = [](std::int64_t number) { return number < 0 ? Json() : Json(number); };
+  Json list = Json::array();
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    const schedule::Instruction& instruction = instructions[i];
+    list.push_back({{"op", schedule::name(instruction.op)},
+                    {"batch", instruction.batch},
+                    {"microbatch", known(instruction.microbatch)},
+                    {"version", known(instruction.version)},
+                    {"predicted", instruction.predicted},
+                    {"start", times[i].start},
+                    {"end", times[i].end},
+                    {"text", schedule::describe(instruction)}});
+  }
+  return list;
+}
+
+Json to_json(const Spec& spec, const schedule::Report& report, const schedule::Costs& costs, bool list) {
+  const double ticks = schedule::steady_ticks_per_batch(spec, costs);
+  const auto work = static_cast<double>(spec.shape.microbatches * (costs.forward + costs.backward));
   Json json = {{"schedule", schedule::name(spec.shape.schedule)},
                {"stages", spec.shape.stages},
                {"replicas", spec.shape.replicas},
                {"microbatches", spec.shape.microbatches},
                {"extra", spec.shape.extra},
                {"updates", spec.updates},
+               {"ticks_per_batch", ticks},
+               {"utilisation", work / ticks},
                {"ok", report.ok()}};
   for (const schedule::Finding& finding : report.findings) {
     json["check"].push_back({{"property", schedule::name(finding.property)},
@@ -77,11 +102,11 @@ Json to_json(const Spec& spec, const schedule::Report& report, bool list) {
                                  {"weight_versions", peaks.versions},
                                  {"gradients", peaks.gradient_buffers}});
   }
-  for (int stage = 0; list && stage < spec.shape.stages; ++stage) {
-    Json& lines = json["instructions"].emplace_back(Json::array());
-    for (const auto& instruction : schedule::instructions(spec, stage))
-      lines.push_back(schedule::describe(instruction));
-  }
+  if (!list) return json;
+  const schedule::Lists lists = schedule::all_instructions(spec);
+  const schedule::Execution execution = schedule::execute(lists, costs);
+  for (std::size_t stage = 0; stage < lists.size(); ++stage)
+    json["instructions"].push_back(to_json(lists[stage], execution.times[stage]));
   return json;
 }
 
@@ -96,7 +121,7 @@ void run_schedule(ScheduleOptions options, int& exit_code) {
   if (!options.check && !options.json) return;
   const schedule::Report report = schedule::check(options.spec);
   if (options.json) {
-    print_json(to_json(options.spec, report, options.list));
+    print_json(to_json(options.spec, report, options.grid.costs, options.list));
   } else {
     print_check(report);
   }

@@ -23,10 +23,11 @@
 namespace twobw::train {
 
 Recording::Recording(const Config& asked, const Decision& decision, FolderLock lock,
-                     const std::vector<std::string>& early, telemetry::Progress& progress, bool brief)
+                     const std::vector<std::string>& early, telemetry::Progress& progress,
+                     const RunOptions& options)
     : decision_(decision),
       progress_(progress),
-      brief_(brief),
+      options_(options),
       directory_(decision.run.config, std::move(lock), decision.resume && !is_branch(asked)),
       statistics_(decision.setup),
       guard_(decision.run.config),
@@ -75,6 +76,12 @@ void Recording::continue_metrics(const std::string& resumed) {
 }
 
 void Recording::begin(const transport::Processes* processes) {
+  const schedule::Spec& spec = decision_.run.spec;
+  if (options_.on_record) {
+    options_.on_record({{"run_dir", decision_.run.config.run_dir},
+                        {"first_update", spec.first_batch + 1},
+                        {"updates", spec.updates}});
+  }
   print_header(decision_.run.config, decision_.setup, directory_.moved_to(), decision_.hosts,
                [this](const std::string& line) { note(line); });
   if (processes && !processes->wires().open_ports.empty())
@@ -82,12 +89,17 @@ void Recording::begin(const transport::Processes* processes) {
                    processes->wires().open_ports);
 }
 
+void Recording::add_metrics(const nlohmann::ordered_json& line) {
+  directory_.add_metrics(line);
+  if (options_.on_record) options_.on_record(line);
+}
+
 void Recording::handle(const CompleteUpdate& update) {
   statistics_.add(update);
   nlohmann::ordered_json line = statistics_.metrics_line();
   const StragglerReport::Said slow = stragglers_.add(update);
   if (!slow.stragglers.empty()) line["stragglers"] = slow.stragglers;
-  directory_.add_metrics(line);
+  add_metrics(line);
   checkpoints_->add_update(update.update);
   for (const std::string& sentence : slow.lines) say(sentence);
   if (update.skipped) report_skip(update);
@@ -117,7 +129,7 @@ void Recording::report_skip(const CompleteUpdate& update) {
 
 void Recording::handle(const telemetry::Evaluation& evaluation) {
   statistics_.add(evaluation);
-  directory_.add_metrics({{"update", evaluation.update + 1}, {"validation_loss", evaluation.loss}});
+  add_metrics({{"update", evaluation.update + 1}, {"validation_loss", evaluation.loss}});
   checkpoints_->add(evaluation);
   note(fmt::format("after update {}: validation loss {:.4f}", evaluation.update + 1, evaluation.loss));
 }
@@ -125,8 +137,7 @@ void Recording::handle(const telemetry::Evaluation& evaluation) {
 void Recording::handle(const checkpoint::Written& written) {
   if (!written.problem.empty())
     return say(fmt::format("warning: no checkpoint after update {}: {}", written.update, written.problem));
-  directory_.add_metrics(
-      {{"checkpoint", written.update}, {"bytes", written.bytes}, {"seconds", written.seconds}});
+  add_metrics({{"checkpoint", written.update}, {"bytes", written.bytes}, {"seconds", written.seconds}});
   note(fmt::format("saved a checkpoint after update {}: {} in {:.1f} s", written.update,
                    format_bytes(static_cast<double>(written.bytes)), written.seconds));
 }
@@ -137,7 +148,7 @@ void Recording::say(const std::string& line) {
 }
 
 void Recording::note(const std::string& line) {
-  if (!brief_) progress_.say(line);
+  if (!options_.brief) progress_.say(line);
   directory_.log(line);
 }
 

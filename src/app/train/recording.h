@@ -24,9 +24,10 @@ namespace twobw::train {
 class Recording {
  public:
   // Creates the run directory, or continues that of a resumed run. `early`: lines printed before the log
-  // existed. `brief`: header and evaluations go to the log only. All references must outlive the object.
+  // existed. options.brief: header and evaluations go to the log only. All references must outlive the
+  // object.
   Recording(const Config& asked, const Decision& decision, FolderLock lock,
-            const std::vector<std::string>& early, telemetry::Progress& progress, bool brief);
+            const std::vector<std::string>& early, telemetry::Progress& progress, const RunOptions& options);
 
   void begin(const transport::Processes* processes);  // prints the header
 
@@ -46,13 +47,14 @@ class Recording {
   void continue_metrics(const std::string& resumed);
   void handle(const checkpoint::Written& written);
   void report_skip(const CompleteUpdate& update);
+  void add_metrics(const nlohmann::ordered_json& line);
   // Repeats `write` for a minute while the disk is full: a moment without room must not cost a run its model.
   void write_when_there_is_room(const std::function<void()>& write);
   void note(const std::string& line);  // printed unless the run is brief
 
   const Decision& decision_;
   telemetry::Progress& progress_;
-  bool brief_;
+  const RunOptions& options_;
   RunDirectory directory_;
   Statistics statistics_;
   Guard guard_;

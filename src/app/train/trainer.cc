@@ -158,7 +158,7 @@ Outcome run_coordinator(const Config& asked, const RunOptions& options) {
         early.push_back(line);
       });
   Interrupts interrupts;
-  Recording recording(asked, decision, std::move(lock), early, progress, options.brief);
+  Recording recording(asked, decision, std::move(lock), early, progress, options);
   if (options.processes) start_others(*options.processes);
   recording.begin(options.processes.get());
   execute(decision, options, interrupts, recording);

@@ -1,6 +1,7 @@
 // Trains: configuration in, run directory out.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,6 +25,8 @@ struct Outcome {
 struct RunOptions {
   std::string trace;   // a file for the times of every instruction; empty: none
   bool brief = false;  // introduction and evaluations go to the log only
+  // Called with {run_dir, first_update, updates}, then with every line of metrics.jsonl. May be null.
+  std::function<void(const nlohmann::ordered_json&)> on_record = {};
   // The processes of the run; null if this is the only one. All call train() with the same configuration;
   // rank 0 decides, prints and writes, and has the outcome.
   std::shared_ptr<transport::Processes> processes = {};

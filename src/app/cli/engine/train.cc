@@ -6,6 +6,7 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "app/inference/generation.h"
 #include "app/measure/forecast.h"
 #include "app/measure/trials.h"
@@ -63,6 +64,7 @@ struct TrainOptions {
   int sample = 0;             // tokens
   std::string prompt = "\n";  // of the samples
   std::string trace, beside;  // empty: none
+  bool json = false;
 };
 
 void print_samples(const Config& config, const TrainOptions& options) {
@@ -134,10 +136,11 @@ Config on_present_devices(Config config, const RunArguments& arguments, const la
 }
 
 // With the other processes that a launcher has started.
-train::Outcome train_together(const launch::World& world, const Config& config, const TrainOptions& options) {
-  const auto processes = rendezvous::join(world, config.network, train::facts_of("train", config));
-  return transport::abort_on_failure(processes.get(), [&] {
-    train::Outcome outcome = train::train(config, {.trace = options.trace, .processes = processes});
+train::Outcome train_together(const launch::World& world, const Config& config, train::RunOptions options) {
+  options.processes = rendezvous::join(world, config.network, train::facts_of("train", config));
+  transport::Processes* const processes = options.processes.get();
+  return transport::abort_on_failure(processes, [&] {
+    train::Outcome outcome = train::train(config, options);
     if (processes) processes->control().leave();
     return outcome;
   });
@@ -158,8 +161,12 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
     if (config.plan != "auto") schedule::validate(runtime::spec_of(under(config, *beside)));
   }
   device::initialize();
-  const train::Outcome outcome = train_together(world, config, options);
+  const ProgressOnStderr quiet(options.json);
+  train::RunOptions run_options = {.trace = options.trace};
+  if (options.json) run_options.on_record = [&](const Json& line) { quiet.print_line(line); };
+  const train::Outcome outcome = train_together(world, config, run_options);
   if (world.rank > 0) return 0;
+  if (options.json) quiet.print_line({{"summary", outcome.summary}});
   print_outcome(outcome.config, outcome.summary);
   for (const std::string& sentence : outcome.unwritten) fmt::print("warning: {}\n", sentence);
   if (outcome.interrupted) return 0;
@@ -180,6 +187,8 @@ void add_train(CLI::App& command, int& exit_code) {
                      "Write the times of every instruction to this file, for ui.perfetto.dev");
   command.add_option("--beside", options->beside,
                      "Afterwards compare the throughput with this schedule, such as flush");
+  command.add_flag("--json", options->json,
+                   "Print JSON lines: run_dir and updates, the records of metrics.jsonl, the summary");
   command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);
