@@ -1,7 +1,9 @@
-# LibTorch from the PyPI package torch in .venv, or of the interpreter TWOBW_PYTHON, as an imported target: the package's
-# CMake config requires a CUDA toolkit even for CPU use.
+# LibTorch from the PyPI package torch in .venv, or of the interpreter TWOBW_PYTHON, or of the one that builds the Python
+# package, as an imported target: the package's CMake config requires a CUDA toolkit even for CPU use.
 if(DEFINED ENV{TWOBW_PYTHON})
   set(TWOBW_PYTHON "$ENV{TWOBW_PYTHON}")
+elseif(SKBUILD)
+  set(TWOBW_PYTHON "${Python_EXECUTABLE}")
 else()
   set(TWOBW_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python")
 endif()
@@ -27,8 +29,11 @@ add_library(libtorch INTERFACE IMPORTED)
 target_compile_options(libtorch INTERFACE
   "SHELL:-idirafter ${TORCH_ROOT}/include" "SHELL:-idirafter ${TORCH_ROOT}/include/torch/csrc/api/include")
 target_link_libraries(libtorch INTERFACE "${TORCH_ROOT}/lib/libtorch_cpu.so" "${TORCH_ROOT}/lib/libc10.so")
-# The program finds the wheel's libraries by its rpath; their dependencies, such as CUDA's runtime, need not be resolved
-# at link time.
-target_link_options(libtorch INTERFACE "-Wl,-rpath,${TORCH_ROOT}/lib" "-Wl,--unresolved-symbols=ignore-in-shared-libs")
+# The program finds the wheel's libraries by the rpath that CMake sets; their dependencies, such as CUDA's runtime, need
+# not be resolved at link time.
+target_link_options(libtorch INTERFACE "-Wl,--unresolved-symbols=ignore-in-shared-libs")
 target_compile_definitions(libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
-message(STATUS "LibTorch ${TORCH_VERSION} at ${TORCH_ROOT}")
+# With the variant, which the package's own version may lack: 2.11.0+cu130.
+file(STRINGS "${TORCH_ROOT}/version.py" TORCH_VARIANT REGEX "^__version__")
+string(REGEX REPLACE ".*'(.*)'.*" "\\1" TORCH_VARIANT "${TORCH_VARIANT}")
+message(STATUS "LibTorch ${TORCH_VARIANT} at ${TORCH_ROOT}")

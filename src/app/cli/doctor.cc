@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "app/cli/build_info.h"
+#include "app/cli/engine_program.h"
 #include "app/cli/json_output.h"
 #include "app/cli/program.h"
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "planning/host/cores.h"
 #include "planning/host/machine.h"
@@ -77,10 +79,15 @@ Line gpus() {
 
 // Starts twobw-engine, which loads LibTorch.
 Line libtorch() {
-  const fs::path engine = fs::read_symlink("/proc/self/exe").parent_path() / "twobw-engine";
   const std::string remedy = "`make build` installs LibTorch and builds twobw-engine next to twobw";
   if (kBuild.libtorch.empty())
     return judge("libraries", "LibTorch", false, "not in this build", remedy, Verdict::Fail);
+  fs::path engine;
+  try {
+    engine = choose_engine(fs::read_symlink("/proc/self/exe").parent_path());
+  } catch (const InputError& error) {
+    return judge("libraries", "LibTorch", false, error.what(), "`pip install 'twobw[train]'`", Verdict::Fail);
+  }
   const std::string command = fmt::format("'{}' --version 2>&1", engine.string());
   std::string output;
   FILE* const pipe = popen(command.c_str(), "r");
