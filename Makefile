@@ -13,8 +13,8 @@ TIMED := @scripts/timed.sh
 # TWOBW_CUDA=on|off builds with or without CUDA; by default CMake looks for a GPU.
 CUDA := $(if $(TWOBW_CUDA),-D TWOBW_CUDA=$(TWOBW_CUDA))
 
-.PHONY: run test test-all parts build build-tests install install-launchers bench bench-network paper corpus asan tsan gpu-check fuzz \
-        pictures docs soak format lint clean
+.PHONY: run test test-all wheel parts build build-tests install install-launchers bench bench-network paper corpus \
+        asan tsan gpu-check fuzz pictures docs soak format lint clean
 
 run: build corpus
 	@build/twobw train $(CONFIG) --beside flush --sample 240 --prompt $$'import torch\n\n\ndef '
@@ -38,6 +38,10 @@ build: install
 build-tests: install
 	@cmake --preset release $(CUDA) $(GPU_TESTS) > /dev/null
 	@cmake --build --preset release --parallel $(JOBS)
+
+# The Python package, with the programs of a build of its own (docs/reference/python.md).
+wheel: install
+	@$(PYTHON) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist $(if $(TWOBW_CUDA),-C cmake.define.TWOBW_CUDA=$(TWOBW_CUDA))
 
 corpus: install
 	@$(PYTHON) scripts/make_corpus.py

@@ -1,0 +1,4 @@
+"""python -m twobw"""
+from .programs import main
+
+main()
