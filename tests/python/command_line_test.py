@@ -8,9 +8,9 @@ from support import ROOT, TestCase, twobw
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
 INTRO = """# Command line
 
-`CONFIG.yaml` and `key.path=value` are the [configuration](configuration.md). `--stages=4` shows a default, `--out=TEXT` a
-type, (1..32) a range. Options that an earlier command has with the same text are listed by name. This page is `twobw
-COMMAND --help`, and a test keeps it equal.
+`CONFIG.yaml` and `key.path=value` are the [configuration](configuration.md). `--stages=4` shows a default,
+`--out=TEXT` a type, (1..32) a range. Options that an earlier command has with the same text are listed by name. This
+page is `twobw COMMAND --help`, and a test keeps it equal.
 """
 CONFIG = "[CONFIG.yaml] [key.path=value ...]"
 
