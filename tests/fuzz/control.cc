@@ -22,7 +22,7 @@ void read_control_frames(std::string_view input) {
     if (control::encode(frame) != input.substr(0, decoded->bytes)) fail("a frame is encoded differently");
     input.remove_prefix(decoded->bytes);
     if (frame.kind == control::Frame::Kind::Beat) control::decode_liveness(frame.body);
-    if (frame.kind != control::Frame::Kind::Message || frame.topic != control::Topic::Agreement) continue;
+    if (frame.kind != control::Frame::Kind::Message || frame.topic != control::Topic::Mail) continue;
     const auto facts = from_bytes<control::Facts>(frame.body);
     if (to_bytes(facts) != frame.body) fail("facts are encoded differently");
     control::compare_facts({facts, {}});

@@ -29,7 +29,7 @@ bool is_first_of_machine(const std::vector<runtime::HostDevices>& processes, std
 // Machines by rank. One process of each measures it: several at once would disturb each other.
 std::vector<device::Machine> measure_machines(transport::Processes& all,
                                               const std::vector<runtime::HostDevices>& processes) {
-  transport::Mail& mail = all.mail();
+  control::Mail& mail = all.mail();
   if (all.rank() > 0) {
     const bool chosen = mail.receive(0) == "measure";
     mail.send(0, to_bytes(chosen ? device::measure_machine() : device::Machine()));
@@ -121,7 +121,7 @@ ProcessGpus look_at(const std::vector<GpuSlice>& slices, bool measures) {
 
 // Rank 0: asks the other processes to look at their GPUs. A process alone on its host also
 // measures the link between them.
-std::vector<ProcessGpus> gather_gpus(transport::Mail& mail, const std::vector<std::string>& hosts,
+std::vector<ProcessGpus> gather_gpus(control::Mail& mail, const std::vector<std::string>& hosts,
                                      const std::vector<GpuSlice>& gpus) {
   const std::size_t each = gpus.size() / hosts.size();
   const auto own = [&](std::size_t rank) {
@@ -139,7 +139,7 @@ std::vector<ProcessGpus> gather_gpus(transport::Mail& mail, const std::vector<st
 }
 
 // The other ranks. False: rank 0 asks for none.
-bool report_gpus(transport::Mail& mail) {
+bool report_gpus(control::Mail& mail) {
   const auto [slices, measures] = from_bytes<std::vector<GpuSlice>, bool>(mail.receive(0));
   if (slices.empty()) return false;
   mail.send(0, to_bytes(look_at(slices, measures)));

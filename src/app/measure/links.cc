@@ -245,7 +245,7 @@ std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& proce
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
                                        const LinkBudget& budget, const std::vector<GpuSlice>& gpus,
                                        const std::function<double()>& now) {
-  transport::Mail& mail = processes.mail();
+  control::Mail& mail = processes.mail();
   const bool leads = processes.rank() == 0;
   Assignment assignment;
   if (leads) {

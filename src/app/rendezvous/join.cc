@@ -205,11 +205,10 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
   std::unique_ptr<control::Control> connected = connect_control(world, network, address);
   control::Control& control = *connected;
   const auto store = c10::make_intrusive<ControlStore>(control, arrival);
-  control::Agreement agreement(control);
   auto processes = std::make_shared<transport::Processes>(std::move(connected));
   control.start();
   try {
-    agreement.reach(facts, network.join_timeout);
+    control::agree(control, processes->mail(), facts, network.join_timeout);
     processes->set_wires(connect_wires(
         {.store = store, .rank = world.rank, .size = world.size, .address = address, .timeout = arrival}));
   } catch (const std::exception& error) {

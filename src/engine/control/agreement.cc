@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "core/base/codec.h"
@@ -36,95 +34,55 @@ std::string shown(const std::string* value) {
   return fmt::format("'{}{}'", value->substr(0, kLongestValue), cut ? "..." : "");
 }
 
+[[noreturn]] void give_up(Control& control, const std::string& why) {
+  control.abort(why);
+  throw RunError(why);
+}
+
+std::chrono::steady_clock::time_point after(double limit_s) {
+  using Clock = std::chrono::steady_clock;
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s));
+}
+
+// Rank 0: returns the difference, or empty.
+std::string judge(Control& control, Mail& mail, const Facts& own, double deadline_s) {
+  std::vector<Facts> all = {own};
+  std::vector<int> missing;
+  const auto until = after(deadline_s);
+  for (int rank = 1; rank < control.size(); ++rank) {
+    const auto bytes = mail.receive(rank, until);
+    if (!bytes) {
+      missing.push_back(rank);
+    } else {
+      all.push_back(from_bytes<Facts>(*bytes));
+    }
+  }
+  if (!missing.empty())
+    give_up(control, fmt::format("{} did not join the comparison before the start within {} s",
+                                 describe_ranks(missing), deadline_s));
+  const std::string verdict = compare_facts(all);
+  mail.send_to_others(verdict);
+  // Before ranks end without leaving, so that this reason counts.
+  if (!verdict.empty()) control.abort({verdict, /*wrong_input=*/true});
+  return verdict;
+}
+
+// The other ranks. Rank 0 may call as late as the deadline allows, and waits as long again.
+std::string ask(Control& control, Mail& mail, const Facts& own, double deadline_s) {
+  mail.send(0, to_bytes(own));
+  const auto verdict = mail.receive(0, after(2 * deadline_s));
+  if (!verdict)
+    give_up(control, fmt::format("process 0 did not compare the processes before the start within {} s",
+                                 2 * deadline_s));
+  return *verdict;
+}
+
 }  // namespace
 
-// Messages hold the number of the round, then facts (to rank 0) or the verdict (from it): the difference, or
-// empty.
-struct Agreement::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::uint32_t, std::map<int, Facts>> facts;
-  std::map<std::uint32_t, std::string> verdicts;
-  std::optional<Failure> abort;
-  std::uint32_t round = 0;
-};
-
-Agreement::Agreement(Control& control) : control_(control), state_(std::make_shared<State>()) {
-  control.on(Topic::Agreement, [state = state_, rank = control.rank()](int from, std::string_view body) {
-    if (rank == 0) {
-      auto [round, facts] = from_bytes<std::uint32_t, Facts>(body);
-      const std::lock_guard lock(state->mutex);
-      state->facts[round][from] = std::move(facts);
-    } else {
-      auto [round, verdict] = from_bytes<std::uint32_t, std::string>(body);
-      const std::lock_guard lock(state->mutex);
-      state->verdicts[round] = std::move(verdict);
-    }
-    state->changed.notify_all();
-  });
-  control.on_abort([state = state_](const Failure& failure) {
-    const std::lock_guard lock(state->mutex);
-    state->abort = failure;
-    state->changed.notify_all();
-  });
-}
-
-void Agreement::reach(const Facts& facts, double deadline_s) {
-  std::unique_lock lock(state_->mutex);
-  const std::uint32_t round = state_->round++;
-  // Rank 0 sends an ordinary message to itself.
-  control_.send(0, Topic::Agreement, to_bytes(round, facts));
-  std::string verdict;
-  if (control_.rank() == 0) {
-    verdict = compare_facts(gather(lock, round, deadline_s));
-    control_.send_to_others(Topic::Agreement, to_bytes(round, verdict));
-    // Before ranks end without leaving, so that this reason counts.
-    if (!verdict.empty()) control_.abort({verdict, /*wrong_input=*/true});
-  } else {
-    verdict = await_verdict(lock, round, deadline_s);
-  }
+void agree(Control& control, Mail& mail, const Facts& facts, double deadline_s) {
+  const std::string verdict =
+      control.rank() == 0 ? judge(control, mail, facts, deadline_s) : ask(control, mail, facts, deadline_s);
   if (!verdict.empty()) throw InputError(verdict);
-}
-
-template <typename Done>
-bool Agreement::wait(std::unique_lock<std::mutex>& lock, double limit_s, Done done) {
-  state_->changed.wait_for(lock, std::chrono::duration<double>(limit_s),
-                           [&] { return done() || state_->abort.has_value(); });
-  if (done()) return true;
-  if (state_->abort) state_->abort->raise();
-  return false;
-}
-
-std::vector<Facts> Agreement::gather(std::unique_lock<std::mutex>& lock, std::uint32_t round,
-                                     double deadline_s) {
-  std::map<int, Facts>& given = state_->facts[round];
-  const auto complete = [&] { return static_cast<int>(given.size()) == control_.size(); };
-  if (!wait(lock, deadline_s, complete)) {
-    std::vector<int> missing;
-    for (int rank = 0; rank < control_.size(); ++rank) {
-      if (!given.contains(rank)) missing.push_back(rank);
-    }
-    give_up(fmt::format("{} did not join the comparison before the start within {} s",
-                        describe_ranks(missing), deadline_s));
-  }
-  std::vector<Facts> all;
-  for (auto& [rank, facts] : given) all.push_back(std::move(facts));
-  state_->facts.erase(round);
-  return all;
-}
-
-std::string Agreement::await_verdict(std::unique_lock<std::mutex>& lock, std::uint32_t round,
-                                     double deadline_s) {
-  // Rank 0 may call as late as the deadline allows, and waits as long again.
-  if (!wait(lock, 2 * deadline_s, [&] { return state_->verdicts.contains(round); }))
-    give_up(
-        fmt::format("process 0 did not compare the processes before the start within {} s", 2 * deadline_s));
-  return state_->verdicts[round];
-}
-
-void Agreement::give_up(const std::string& why) {
-  control_.abort(why);
-  throw RunError(why);
 }
 
 std::string compare_facts(const std::vector<Facts>& facts) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,8 @@ struct Options {
   double farewell_s = 1;            // at the end, for messages still in flight
 };
 
-enum class Topic : std::uint8_t { Agreement, Gate, Norms, Update, Evaluation, Store, Plan, Other };
+// Kinds of messages. Mail: outside of pipelines (mail.h); the others but Store: of a pipeline.
+enum class Topic : std::uint8_t { Mail, Gate, Norms, Update, Evaluation, Store, Other };
 
 struct Liveness {
   int rank;
@@ -57,33 +59,57 @@ struct Liveness {
   bool has_left;
 };
 
+class Peer;
+class Session;
+
+// One rank's end of the channel, over connections that a thread of its own polls. Thread-safe, but for the
+// handlers, which are set before start() and called on that thread.
 class Control {
  public:
-  virtual ~Control() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
+  // `make` chooses the rank's role in the star (session.h).
+  using MakePeer = std::function<std::unique_ptr<Peer>(Session& session)>;
+  Control(int rank, int size, const Options& options, const MakePeer& make);
+  // Sends queued frames. Without leave() or an abort before it the others report this rank as dead.
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
 
-  // Before start(). The handler is called on the control's thread, one message at a time, and must not block.
-  // An exception aborts the run. A topic has one handler; a message without one aborts the run.
-  virtual void on(Topic topic, std::function<void(int from, std::string_view body)> handler) = 0;
+  int rank() const;
+  int size() const;
+
+  // Before start(). Handles one message at a time and must not block. An exception aborts the run. A topic
+  // has one handler; a message without one aborts the run.
+  void on(Topic topic, std::function<void(int from, std::string_view body)> handler);
   // Before start(); there may be several handlers. Each is called once, with rank and reason, when any rank
   // aborts, dies, is silent past the deadline or leaves too early. The failure is the same on all ranks that
   // are reached.
-  virtual void on_abort(std::function<void(const Failure& failure)> handler) = 0;
+  void on_abort(std::function<void(const Failure& failure)> handler);
   // Starts the handlers, with the messages that have arrived before.
-  virtual void start() = 0;
+  void start();
 
   // Never block. Messages from one rank to another arrive in order; a rank may send to itself. After an abort
   // nothing is sent. Throws RunError for a body beyond kMaxBody (protocol.h).
-  virtual void send(int to, Topic topic, std::string body) = 0;
-  virtual void send_to_others(Topic topic, std::string body) = 0;
-  // Aborts the run on all ranks; the first failure counts. Thread-safe.
-  virtual void abort(const Failure& failure) = 0;
-  // Of all other ranks.
-  virtual std::vector<Liveness> liveness() const = 0;
+  void send(int to, Topic topic, std::string body);
+  void send_to_others(Topic topic, std::string body);
+  // Aborts the run on all ranks; the first failure counts.
+  void abort(const Failure& failure);
+  // The liveness of all other ranks.
+  std::vector<Liveness> liveness() const;
+
+  // Blocks until all ranks have joined; throws RunError if one does not.
+  void wait_begun();
   // Called when the run has ended well here. Blocks until all ranks have left; raises the failure after an
   // abort. Not from a handler.
-  virtual void leave() = 0;
+  void leave();
+
+ private:
+  void post(int to, Topic topic, std::string body);
+  void run();
+
+  const Options options_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Peer> peer_;
+  std::thread thread_;
 };
 
 // "process 3", "processes 1, 3-5"; `ranks` ascend. Users know ranks as processes.

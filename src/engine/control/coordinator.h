@@ -59,7 +59,7 @@ class Coordinator : public Peer {
   // False: the connection is closed, or has become a member's.
   bool serve_pending(PendingPeer& peer, short events);
   bool admit(PendingPeer& peer, const Hello& hello);
-  // Why a peer with the token is refused; null: it is admitted.
+  // Why a peer with the token is refused; null if it is admitted.
   std::optional<std::string> objection(const Hello& hello, const Connection& connection) const;
 
   Session& session_;

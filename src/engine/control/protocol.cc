@@ -46,7 +46,7 @@ std::string encode(const Hello& hello) {
 }
 
 std::optional<DecodedHello> decode_hello(std::string_view bytes) {
-  if (!kMagic.starts_with(bytes.substr(0, kMagic.size()))) fail_input("the peer is no process of twobw");
+  if (!kMagic.starts_with(bytes.substr(0, kMagic.size()))) fail_input("the peer is not a process of twobw");
   if (bytes.size() < kHelloHead) return std::nullopt;
   Decoder head(bytes.substr(kMagic.size()));
   Hello hello{.protocol = head.take<std::uint32_t>()};

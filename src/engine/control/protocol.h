@@ -4,8 +4,8 @@
 // A rank that joins begins with a hello: its build, rank and the job's token. The token rejects port
 // scanners, programs that use a wrong port, and processes of another job. Rank 0 answers no connection
 // without it, and never sends it. It travels unencrypted, so it does not protect against anyone who can read
-// the traffic between the hosts or listens in place of rank 0; one derived from the job's id (rendezvous.h)
-// is no secret from those who see that id.
+// the traffic between the hosts or listens in place of rank 0. Anyone who knows the job's id can compute a
+// token that is derived from it (rendezvous.h).
 #pragma once
 
 #include <cstddef>

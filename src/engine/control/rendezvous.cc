@@ -6,7 +6,6 @@
 #include "core/base/random.h"
 #include "engine/control/client.h"
 #include "engine/control/coordinator.h"
-#include "engine/control/tcp_control.h"
 
 namespace twobw::control {
 namespace {
@@ -22,7 +21,7 @@ void check(const Rendezvous& rendezvous) {
 std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& options, Listener listener) {
   check(rendezvous);
   TWOBW_ASSERT(rendezvous.rank == 0, "rank {} listens", rendezvous.rank);
-  auto control = std::make_unique<TcpControl>(0, rendezvous.size, options, [&](Session& session) {
+  auto control = std::make_unique<Control>(0, rendezvous.size, options, [&](Session& session) {
     return std::make_unique<Coordinator>(
         session, options, std::move(listener),
         Coordinator::Terms{.token = rendezvous.token, .build = rendezvous.build});
@@ -34,15 +33,15 @@ std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& op
 std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& options) {
   check(rendezvous);
   if (rendezvous.size == 1) {
-    return std::make_unique<TcpControl>(0, 1, options, [&](Session& session) {
+    return std::make_unique<Control>(0, 1, options, [&](Session& session) {
       return std::make_unique<Coordinator>(session, options, std::vector<std::unique_ptr<Connection>>());
     });
   }
   if (rendezvous.rank == 0) return connect(rendezvous, options, Listener(rendezvous.endpoint));
   std::unique_ptr<Connection> zero = join(rendezvous, options);
-  auto control = std::make_unique<TcpControl>(
-      rendezvous.rank, rendezvous.size, options,
-      [&](Session& session) { return std::make_unique<Client>(session, options, std::move(zero)); });
+  auto control = std::make_unique<Control>(rendezvous.rank, rendezvous.size, options, [&](Session& session) {
+    return std::make_unique<Client>(session, options, std::move(zero));
+  });
   control->wait_begun();
   return control;
 }

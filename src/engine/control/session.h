@@ -83,9 +83,9 @@ class Peer {
   virtual ~Peer() = default;
   // Handles a frame that this rank has posted.
   virtual void post_local(Frame frame) = 0;
-  // The descriptors to poll.
+  // Descriptors for poll(2).
   virtual std::vector<pollfd> polled() = 0;
-  // The same list, with events.
+  // Handles the events of the descriptors from polled(), in the same order.
   virtual void serve(const std::vector<pollfd>& polled) = 0;
   // Timed work, after all arrived bytes are read. Returns when it must be called again.
   virtual Clock::time_point tick(Clock::time_point now) = 0;

@@ -43,7 +43,7 @@ std::vector<SocketAddress> resolve(const Endpoint& endpoint);
 Endpoint numeric(const SocketAddress& address);
 
 // The address of this host on its route to `host`: where rank 0 listens for ranks on other hosts. Sends no
-// packet. Throws RunError if there is no route.
+// packet. Throws RunError without a route.
 std::string local_address_to(const std::string& host);
 
 class Descriptor {

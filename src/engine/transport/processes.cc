@@ -1,66 +1,12 @@
 #include "engine/transport/processes.h"
 
-#include <condition_variable>
-#include <map>
-
 #include "core/base/codec.h"
 #include "core/base/error.h"
 
 namespace twobw::transport {
 
-struct Mail::Box {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<int, std::deque<std::string>> messages;  // by sender
-  std::optional<control::Failure> failure;          // once the run is aborted
-};
-
-Mail::Mail(control::Control& control, control::Topic topic)
-    : control_(control), topic_(topic), box_(std::make_shared<Box>()) {
-  control_.on(topic_, [box = box_](int from, std::string_view body) {
-    std::lock_guard lock(box->mutex);
-    box->messages[from].emplace_back(body);
-    box->changed.notify_all();
-  });
-}
-
-void Mail::send(int to, std::string body) {
-  control_.send(to, topic_, std::move(body));
-}
-
-void Mail::send_to_others(std::string body) {
-  control_.send_to_others(topic_, std::move(body));
-}
-
-std::optional<std::string> Mail::take(int from) {
-  std::deque<std::string>& queue = box_->messages[from];
-  if (queue.empty()) return std::nullopt;
-  std::string message = std::move(queue.front());
-  queue.pop_front();
-  return message;
-}
-
-std::string Mail::receive(int from) {
-  std::unique_lock lock(box_->mutex);
-  box_->changed.wait(lock, [&] { return !box_->messages[from].empty() || box_->failure; });
-  std::optional<std::string> message = take(from);
-  if (!message) box_->failure->raise();
-  return *std::move(message);
-}
-
-std::optional<std::string> Mail::poll(int from) {
-  std::lock_guard lock(box_->mutex);
-  return take(from);
-}
-
-void Mail::end(const control::Failure& failure) {
-  std::lock_guard lock(box_->mutex);
-  if (!box_->failure) box_->failure = failure;
-  box_->changed.notify_all();
-}
-
 Processes::Processes(std::unique_ptr<control::Control> control)
-    : control_(std::move(control)), mail_(*control_, Topic::Plan) {
+    : control_(std::move(control)), mail_(*control_) {
   for (const Topic topic : {Topic::Gate, Topic::Norms, Topic::Update, Topic::Evaluation, Topic::Other})
     control_->on(topic, [this, topic](int from, std::string_view bytes) { handle(topic, from, bytes); });
   control_->on_abort([this](const control::Failure& failure) { handle_abort(failure); });

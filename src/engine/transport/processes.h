@@ -1,6 +1,6 @@
-// The processes of a run, as seen by one of them: control messages (engine/control/control.h), mail outside
-// of pipelines, and wires for tensors. They serve one pipeline after another, created in the same order by
-// all processes; a message reaches its pipeline even if that is created later here than at the sender.
+// The processes of a run, as seen by one of them: control messages, mail outside of pipelines, and wires for
+// tensors. They serve one pipeline after another, created in the same order by all processes; a message
+// reaches its pipeline even if that is created later here than at the sender.
 #pragma once
 
 #include <deque>
@@ -14,36 +14,11 @@
 
 #include "core/base/failures.h"
 #include "engine/control/control.h"
+#include "engine/control/mail.h"
 #include "engine/transport/wait_hub.h"
 #include "engine/transport/wire.h"
 
 namespace twobw::transport {
-
-// Messages from one process to another outside of pipelines, queued at the receiver.
-class Mail {
- public:
-  // Before control.start(): handles the topic. The control outlives it.
-  Mail(control::Control& control, control::Topic topic);
-
-  // Never block.
-  void send(int to, std::string body);
-  void send_to_others(std::string body);
-  // The next message of that process, in the order of its sends. Blocks until it is there; raises the failure
-  // after an abort.
-  std::string receive(int from);
-  // The same without blocking.
-  std::optional<std::string> poll(int from);
-  // Ends the waits: the run is aborted.
-  void end(const control::Failure& failure);
-
- private:
-  struct Box;
-  std::optional<std::string> take(int from);
-
-  control::Control& control_;
-  control::Topic topic_;
-  std::shared_ptr<Box> box_;
-};
 
 // Independent channels: traffic on one never blocks another. `exchange`: sums over replicas, and the copies'
 // parts of ties. `answers`: the primaries' parts, in the opposite direction: on one wire the two would take
@@ -61,7 +36,7 @@ class Processes {
  public:
   using Topic = control::Topic;
 
-  // Before control.start(); handles the topics Gate, Norms, Update, Evaluation, Other and Plan.
+  // Before control.start(): handles all topics but Store.
   explicit Processes(std::unique_ptr<control::Control> control);
   ~Processes();
   Processes(const Processes&) = delete;
@@ -77,7 +52,7 @@ class Processes {
   void set_wires(Wires wires);
   const Wires& wires() const { return wires_; }
 
-  Mail& mail() { return mail_; }
+  control::Mail& mail() { return mail_; }
 
   // A pipeline's handlers of messages and of an abort, here, elsewhere, or before it was attached. Called on
   // the control's thread, one at a time; must not block.
@@ -117,7 +92,7 @@ class Processes {
   std::optional<Receiver> receiver_;
   std::deque<EarlyMessage> early_;
   std::unique_ptr<control::Control> control_;  // after these, so that its thread ends first
-  Mail mail_;
+  control::Mail mail_;
   const UnhandledHook unhandled_{[this](const std::string& reason) { abort(reason); }};
 };
 

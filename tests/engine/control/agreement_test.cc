@@ -34,21 +34,21 @@ TEST(Facts, AtMostEightLines) {
   EXPECT_NE(text.find("\n  and 9 more"), std::string::npos);
 }
 
-// What each rank's reach() throws: "input: ..." or "run: ..."; empty: they agree. Ranks without facts do not
-// come.
+// What agree() throws on each rank: "input: ..." or "run: ..."; empty if they agree. Ranks without facts do
+// not call it.
 std::vector<std::string> outcomes(const std::vector<std::vector<Facts>>& rounds, double deadline_s = 20) {
   const std::size_t size = rounds[0].size();
   auto controls = controls_in_memory(static_cast<int>(size));
   std::vector<std::string> results(size);
-  std::vector<std::unique_ptr<Agreement>> agreements;
-  for (auto& control : controls) agreements.push_back(std::make_unique<Agreement>(*control));
+  std::vector<std::unique_ptr<Mail>> mails;
+  for (auto& control : controls) mails.push_back(std::make_unique<Mail>(*control));
   for (auto& control : controls) control->start();
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
         for (const auto& facts : rounds) {
-          if (!facts[rank].empty()) agreements[rank]->reach(facts[rank], deadline_s);
+          if (!facts[rank].empty()) agree(*controls[rank], *mails[rank], facts[rank], deadline_s);
         }
       } catch (const InputError& error) {
         results[rank] = std::string("input: ") + error.what();

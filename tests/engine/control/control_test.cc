@@ -1,4 +1,4 @@
-// What every control promises, over TCP and in memory.
+// Contract of the control channel, over TCP and over socket pairs.
 #include "engine/control/control.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class ControlTest : public testing::TestWithParam<Over> {
   static std::vector<std::unique_ptr<Control>> make(int size) {
     return GetParam() == Over::Memory ? controls_in_memory(size) : controls_over_tcp(size);
   }
-  static Company company(int size) { return Company(make(size)); }
+  static RankSet rank_set(int size) { return RankSet(make(size)); }
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ControlTest, testing::Values(Over::Memory, Over::Tcp),
@@ -29,7 +29,7 @@ using Lines = std::vector<std::string>;
 
 TEST_P(ControlTest, EveryRankReachesEveryRank) {
   constexpr int kSize = 4;
-  Company ranks = company(kSize);
+  RankSet ranks = rank_set(kSize);
   for (std::size_t from = 0; from < kSize; ++from) {
     EXPECT_EQ(ranks[from].rank(), static_cast<int>(from));
     EXPECT_EQ(ranks[from].size(), kSize);
@@ -45,7 +45,7 @@ TEST_P(ControlTest, EveryRankReachesEveryRank) {
 }
 
 TEST_P(ControlTest, MessagesArriveInOrderWhoeverTheyAreFor) {
-  Company ranks = company(3);
+  RankSet ranks = rank_set(3);
   constexpr int kCount = 300;
   for (int i = 0; i < kCount; ++i) {
     if (i % 3 == 0) {
@@ -63,7 +63,7 @@ TEST_P(ControlTest, MessagesArriveInOrderWhoeverTheyAreFor) {
 }
 
 TEST_P(ControlTest, LongMessages) {
-  Company ranks = company(3);
+  RankSet ranks = rank_set(3);
   std::string body(9 << 20, '\0');
   for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(i * 2654435761u >> 24);
   ranks[1].send(2, Topic::Other, body);
@@ -104,7 +104,7 @@ TEST_P(ControlTest, AnAbortBeforeTheStartIsToldAtTheStart) {
   Log log;
   auto controls = make(2);
   controls[0]->abort("no data");
-  EXPECT_EQ(Company::error_of([&] { controls[1]->leave(); }), "process 0: no data");
+  EXPECT_EQ(RankSet::error_of([&] { controls[1]->leave(); }), "process 0: no data");
   controls[1]->on_abort([&](const Failure& failure) { log.add(failure.reason); });
   controls[1]->start();
   EXPECT_EQ(log.wait(1), Lines{"process 0: no data"});
@@ -112,7 +112,7 @@ TEST_P(ControlTest, AnAbortBeforeTheStartIsToldAtTheStart) {
 
 TEST_P(ControlTest, AnAbortEndsAllWithOneReason) {
   for (std::size_t who = 0; who < 3; ++who) {
-    Company ranks = company(3);
+    RankSet ranks = rank_set(3);
     ranks[who].abort("the disk is full");
     ranks[who].abort("and so is the moon");
     ranks.expect_one_reason("process " + std::to_string(who) + ": the disk is full");
@@ -121,7 +121,7 @@ TEST_P(ControlTest, AnAbortEndsAllWithOneReason) {
 
 TEST_P(ControlTest, WrongInputOfOneIsWrongInputForAll) {
   for (std::size_t who = 0; who < 3; ++who) {
-    Company ranks = company(3);
+    RankSet ranks = rank_set(3);
     ranks[who].abort({"no such file", /*wrong_input=*/true});
     for (const auto& control : ranks.controls) EXPECT_THROW(control->leave(), InputError);
     ranks.expect_one_reason("process " + std::to_string(who) + ": no such file");
@@ -129,7 +129,7 @@ TEST_P(ControlTest, WrongInputOfOneIsWrongInputForAll) {
 }
 
 TEST_P(ControlTest, OfManyAbortsAtOnceOneStands) {
-  Company ranks = company(4);
+  RankSet ranks = rank_set(4);
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < 4; ++rank)
     threads.emplace_back([&, rank] { ranks[rank].abort("enough"); });
@@ -138,18 +138,18 @@ TEST_P(ControlTest, OfManyAbortsAtOnceOneStands) {
 }
 
 TEST_P(ControlTest, AnAbortWakesThoseThatWaitToLeave) {
-  Company ranks = company(3);
-  auto waiting = std::async(std::launch::async, [&] { return Company::error_of([&] { ranks[1].leave(); }); });
+  RankSet ranks = rank_set(3);
+  auto waiting = std::async(std::launch::async, [&] { return RankSet::error_of([&] { ranks[1].leave(); }); });
   ranks[2].abort("not yet");
   EXPECT_EQ(waiting.get(), "process 2: not yet");
 }
 
 TEST_P(ControlTest, LeavingWaitsForAll) {
-  Company ranks = company(3);
+  RankSet ranks = rank_set(3);
   ranks[2].send(0, Topic::Other, "last words");
   auto zero = std::async(std::launch::async, [&] { ranks[0].leave(); });
   auto two = std::async(std::launch::async, [&] { ranks[2].leave(); });
-  // Messages go on for those that are still there.
+  // The remaining ranks continue to receive messages.
   EXPECT_EQ(ranks.logs[0].wait(1), Lines{"2: last words"});
   ranks[1].send(2, Topic::Other, "not yet");
   EXPECT_EQ(ranks.logs[2].wait(1), Lines{"1: not yet"});
@@ -163,7 +163,7 @@ TEST_P(ControlTest, LeavingWaitsForAll) {
 
 TEST_P(ControlTest, OneThatGoesWithoutLeavingEndsAll) {
   for (std::size_t who = 0; who < 3; ++who) {
-    Company ranks = company(3);
+    RankSet ranks = rank_set(3);
     ranks.controls[who].reset();
     const std::string reason =
         who == 0 ? "process 0 closed its connection before all had left"
@@ -177,7 +177,7 @@ TEST_P(ControlTest, OneThatGoesWithoutLeavingEndsAll) {
 
 TEST_P(ControlTest, LastWordsOfOneThatAbortsAndGoesAreHeard) {
   for (std::size_t who = 0; who < 3; ++who) {
-    Company ranks = company(3);
+    RankSet ranks = rank_set(3);
     ranks[who].abort("out of memory");
     ranks.controls[who].reset();
     for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -191,17 +191,17 @@ TEST_P(ControlTest, WhatAHandlerThrowsEndsAll) {
   controls[1]->on(Topic::Gate, [](int, std::string_view) { fail_run("no such batch"); });
   for (auto& control : controls) control->start();
   controls[0]->send(1, Topic::Gate, "7");
-  EXPECT_EQ(Company::error_of([&] { controls[0]->leave(); }), "process 1: no such batch");
+  EXPECT_EQ(RankSet::error_of([&] { controls[0]->leave(); }), "process 1: no such batch");
 }
 
 TEST_P(ControlTest, ATopicWithoutAHandlerEndsAll) {
-  Company ranks = company(2);
-  ranks[0].send(1, Topic::Plan, "x");
-  ranks.expect_one_reason("process 1: process 0 sent a message of topic 6, which has no handler");
+  RankSet ranks = rank_set(2);
+  ranks[0].send(1, Topic::Mail, "x");
+  ranks.expect_one_reason("process 1: process 0 sent a message of topic 0, which has no handler");
 }
 
 TEST_P(ControlTest, LivesOfAllOthers) {
-  Company ranks = company(3);
+  RankSet ranks = rank_set(3);
   for (std::size_t rank = 0; rank < 3; ++rank) {
     const std::vector<Liveness> lives = ranks[rank].liveness();
     ASSERT_EQ(lives.size(), 2u);
@@ -217,7 +217,7 @@ TEST_P(ControlTest, LivesOfAllOthers) {
 }
 
 TEST_P(ControlTest, OneRankAlone) {
-  Company ranks = company(1);
+  RankSet ranks = rank_set(1);
   ranks[0].send(0, Topic::Other, "echo");
   ranks[0].send_to_others(Topic::Other, "nobody");
   EXPECT_EQ(ranks.logs[0].wait(1), Lines{"0: echo"});

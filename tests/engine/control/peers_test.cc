@@ -1,4 +1,4 @@
-// A rank among peers that shake hands and then are as no rank of ours is.
+// A rank among peers that complete the handshake and then misbehave.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -12,7 +12,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// Peers here never close, so that there is nothing to wait for at the end.
+// Peers here never close, so waiting for them at the end is pointless.
 Options impatient(double heartbeat_s = 2, double heartbeat_timeout_s = 30) {
   return {.heartbeat_s = heartbeat_s, .heartbeat_timeout_s = heartbeat_timeout_s, .farewell_s = 0.01};
 }
@@ -21,10 +21,10 @@ std::unique_ptr<Connection> rank_one(const Endpoint& endpoint, int size = 2) {
   return join(rendezvous_at(endpoint, 1, size), {});
 }
 
-Company company_of(std::unique_ptr<Control> control) {
+RankSet rank_set_of(std::unique_ptr<Control> control) {
   std::vector<std::unique_ptr<Control>> one;
   one.push_back(std::move(control));
-  return Company(std::move(one));
+  return RankSet(std::move(one));
 }
 
 void say(Connection& connection, const std::string& words) {
@@ -35,7 +35,7 @@ void say(Connection& connection, const std::string& words) {
 TEST(Peers, OneThatDies) {
   RankZero zero(2);
   auto fake = rank_one(zero.endpoint());
-  Company ranks = company_of(zero.take());
+  RankSet ranks = rank_set_of(zero.take());
   fake.reset();
   ranks.expect_one_reason("process 1 closed its connection without leaving");
 }
@@ -49,7 +49,7 @@ TEST(Peers, OneThatDiesBeforeAllAreThere) {
 TEST(Peers, OneThatDiesAfterItHasLeft) {
   RankZero zero(2);
   auto fake = rank_one(zero.endpoint());
-  Company ranks = company_of(zero.take());
+  RankSet ranks = rank_set_of(zero.take());
   say(*fake, encode({.kind = Frame::Kind::Left, .from = 1}) + encode({.from = 1, .to = 0, .body = "bye"}));
   EXPECT_EQ(ranks.logs[0].wait(1), Lines{"1: bye"});
   EXPECT_TRUE(ranks[0].liveness()[0].has_left);
@@ -61,16 +61,16 @@ TEST(Peers, OneThatDiesAfterItHasLeft) {
 TEST(Peers, OneThatSaysNothing) {
   RankZero zero(2, impatient(0.05, 0.2));
   auto fake = rank_one(zero.endpoint());
-  Company ranks = company_of(zero.take());
+  RankSet ranks = rank_set_of(zero.take());
   ranks.expect_one_reason("process 1 has been silent for 0.2 s");
-  // It is told all the same.
+  // The silent rank receives the reason, too.
   EXPECT_EQ(wait_for_kind(*fake, Frame::Kind::Abort).body, "process 1 has been silent for 0.2 s");
 }
 
 TEST(Peers, RankZeroGivesSignsOfLife) {
   RankZero zero(2, impatient(0.01));
   auto fake = rank_one(zero.endpoint());
-  Company ranks = company_of(zero.take());
+  RankSet ranks = rank_set_of(zero.take());
   for (int i = 0; i < 3; ++i) {
     const auto lives = decode_liveness(wait_for_kind(*fake, Frame::Kind::Beat).body);
     EXPECT_EQ(lives.size(), 2u);
@@ -85,7 +85,7 @@ TEST(Peers, WhatIsNoFrameOrSpeaksForOthers) {
        {std::string(40, '\xff'), encode(foreign), encode(to_nobody), encode(not_its_own)}) {
     RankZero zero(2, impatient());
     auto fake = rank_one(zero.endpoint());
-    Company ranks = company_of(zero.take());
+    RankSet ranks = rank_set_of(zero.take());
     say(*fake, words);
     const std::string reason = ranks.aborts[0].wait(1)[0];
     EXPECT_EQ(reason.find("process 1 sent an "), 0u) << reason;
@@ -93,12 +93,12 @@ TEST(Peers, WhatIsNoFrameOrSpeaksForOthers) {
   }
 }
 
-// A rank 0 that accepts one rank and says what the test says.
+// A rank 0 that accepts one rank and sends frames chosen by the test.
 class FakeZero {
  public:
   FakeZero() : listener_({}) {}
 
-  Company rank_one(const Options& options, int size = 2) {
+  RankSet rank_one(const Options& options, int size = 2) {
     auto one = std::async(std::launch::async,
                           [&] { return connect(rendezvous_at(listener_.endpoint(), 1, size), options); });
     pollfd polled = {.fd = listener_.get(), .events = POLLIN, .revents = 0};
@@ -106,7 +106,7 @@ class FakeZero {
     connection_ = std::make_unique<Connection>(
         Descriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
     say(*connection_, encode({.kind = Frame::Kind::Accepted}) + encode({.kind = Frame::Kind::Begin}));
-    return company_of(one.get());
+    return rank_set_of(one.get());
   }
   Connection& connection() { return *connection_; }
   // The hello comes before the first frame.
@@ -131,7 +131,7 @@ class FakeZero {
 
 TEST(RankZero, ThatSaysNothing) {
   FakeZero zero;
-  Company ranks = zero.rank_one(impatient(2, 0.2));
+  RankSet ranks = zero.rank_one(impatient(2, 0.2));
   ranks.expect_one_reason("process 0 has been silent for 0.2 s");
 }
 
@@ -139,7 +139,7 @@ TEST(RankZero, ThatNeverSaysWhichReasonStands) {
   FakeZero zero;
   Options options = impatient();
   options.verdict_s = 0.05;
-  Company ranks = zero.rank_one(options);
+  RankSet ranks = zero.rank_one(options);
   ranks[0].abort("of its own accord");
   ranks.expect_one_reason("process 1: of its own accord");
   EXPECT_EQ(zero.next(Frame::Kind::Abort).body, "of its own accord");
@@ -149,7 +149,7 @@ TEST(RankZero, OfSeveralReasonsItsWordStands) {
   FakeZero zero;
   Options options = impatient();
   options.verdict_s = 20;
-  Company ranks = zero.rank_one(options, 3);
+  RankSet ranks = zero.rank_one(options, 3);
   ranks[0].abort("mine");
   EXPECT_EQ(zero.next(Frame::Kind::Abort).body, "mine");
   EXPECT_EQ(ranks.aborts[0].lines(), Lines());
@@ -159,7 +159,7 @@ TEST(RankZero, OfSeveralReasonsItsWordStands) {
 
 TEST(RankZero, GetsSignsOfLifeAndTellsThoseOfAll) {
   FakeZero zero;
-  Company ranks = zero.rank_one(impatient(0.01), 3);
+  RankSet ranks = zero.rank_one(impatient(0.01), 3);
   for (int i = 0; i < 3; ++i) zero.next(Frame::Kind::Beat);
   const std::string beat = encode_liveness({{0, 0, true}, {1, 0, false}, {2, 7, false}});
   say(zero.connection(), encode({.kind = Frame::Kind::Beat, .body = beat}) + encode({.from = 2, .to = 1}));
@@ -178,7 +178,7 @@ TEST(RankZero, ThatMakesNoSense) {
   const Frame short_beat{.kind = Frame::Kind::Beat, .body = "abcde"};
   for (const Frame& frame : {from_itself, to_another, from_nobody, short_beat}) {
     FakeZero zero;
-    Company ranks = zero.rank_one(impatient(), 3);
+    RankSet ranks = zero.rank_one(impatient(), 3);
     say(zero.connection(), encode(frame));
     const std::string reason = ranks.aborts[0].wait(1)[0];
     EXPECT_EQ(reason.find("process 0 sent an invalid frame"), 0u) << reason;

@@ -1,4 +1,4 @@
-// Threads as ranks, for tests of what goes between processes.
+// Threads as ranks, for tests of messages between processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class RankZero {
     EXPECT_EQ(error_, "");
     return std::move(control_);
   }
-  // What connect() threw.
+  // The error of connect(); empty if it succeeded.
   std::string error() {
     wait();
     return error_;
@@ -91,7 +91,7 @@ inline Frame wait_for_kind(Connection& connection, Frame::Kind kind) {
   return {};
 }
 
-// What one rank hears.
+// The messages that a rank has received.
 class Log {
  public:
   void add(std::string line) {
@@ -116,9 +116,9 @@ class Log {
   std::vector<std::string> lines_;
 };
 
-// Every rank with what it hears of Topic::Other, as "from: body", and of aborts. They are not left.
-struct Company {
-  explicit Company(std::vector<std::unique_ptr<Control>> given) : logs(given.size()), aborts(given.size()) {
+// All ranks, with logs of their messages of Topic::Other, as "from: body", and of aborts. Does not leave.
+struct RankSet {
+  explicit RankSet(std::vector<std::unique_ptr<Control>> given) : logs(given.size()), aborts(given.size()) {
     controls = std::move(given);
     for (std::size_t rank = 0; rank < controls.size(); ++rank) {
       controls[rank]->on(Topic::Other, [log = &logs[rank]](int from, std::string_view body) {

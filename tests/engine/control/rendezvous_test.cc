@@ -1,4 +1,4 @@
-// Who comes in at rank 0's door, who does not, and what becomes of the run.
+// Which connections rank 0 admits, which it refuses, and whether the run survives them.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,9 +16,9 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // A connection that says `words` and nothing else.
-class Stranger {
+class ForeignPeer {
  public:
-  explicit Stranger(const Endpoint& endpoint, const std::string& words = "")
+  explicit ForeignPeer(const Endpoint& endpoint, const std::string& words = "")
       : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     const timeval limit = {.tv_sec = 20, .tv_usec = 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -48,18 +48,18 @@ class Stranger {
 };
 
 std::string error_of_connect(const Rendezvous& meeting, const Options& options = {}) {
-  return Company::error_of([&] { connect(meeting, options); });
+  return RankSet::error_of([&] { connect(meeting, options); });
 }
 
-Company two_ranks(RankZero& zero, const Options& options = {}) {
+RankSet two_ranks(RankZero& zero, const Options& options = {}) {
   auto one = connect(rendezvous_at(zero.endpoint(), 1, 2), options);
   std::vector<std::unique_ptr<Control>> controls;
   controls.push_back(zero.take());
   controls.push_back(std::move(one));
-  return Company(std::move(controls));
+  return RankSet(std::move(controls));
 }
 
-void expect_a_good_run(Company& ranks) {
+void expect_a_good_run(RankSet& ranks) {
   ranks[0].send(1, Topic::Other, "there");
   ranks[1].send(0, Topic::Other, "back");
   EXPECT_EQ(ranks.logs[1].wait(1), Lines{"0: there"});
@@ -128,7 +128,7 @@ TEST(Rendezvous, ARankOfAnotherSizeEndsTheRun) {
 
 TEST(Rendezvous, AnotherProtocolEndsTheRun) {
   RankZero zero(2, {.farewell_s = 0.05});
-  Stranger other(zero.endpoint(), encode(Hello{.protocol = 2, .token = kToken}));
+  ForeignPeer other(zero.endpoint(), encode(Hello{.protocol = 2, .token = kToken}));
   EXPECT_NE(other.answer().find("speaks protocol 2, process 0 protocol 1"), std::string::npos);
   EXPECT_NE(zero.error().find("speaks protocol 2"), std::string::npos);
 }
@@ -145,10 +145,10 @@ TEST(Rendezvous, ARankThatIsThereTwiceEndsARunThatHasNotBegun) {
 TEST(Rendezvous, ARankThatIsThereTwiceIsRefusedByARunThatHasBegun) {
   for (int twice : {0, 1}) {
     RankZero zero(2, {.farewell_s = 0.05});
-    Company ranks = two_ranks(zero);
+    RankSet ranks = two_ranks(zero);
     // connect() would make rank 0 listen: the words alone.
-    Stranger second(zero.endpoint(),
-                    encode(Hello{.token = kToken, .build = "build 1", .rank = twice, .size = 2}));
+    ForeignPeer second(zero.endpoint(),
+                       encode(Hello{.token = kToken, .build = "build 1", .rank = twice, .size = 2}));
     EXPECT_NE(second.answer().find("process " + std::to_string(twice) + " is there twice"),
               std::string::npos);
     expect_a_good_run(ranks);
@@ -158,12 +158,12 @@ TEST(Rendezvous, ARankThatIsThereTwiceIsRefusedByARunThatHasBegun) {
 TEST(Rendezvous, WithoutTheTokenNobodyIsAnswered) {
   RankZero zero(2);
   Hello hello{.token = "a token of others", .build = "build 2", .rank = 1, .size = 7};
-  EXPECT_EQ(Stranger(zero.endpoint(), encode(hello)).answer(), "");
+  EXPECT_EQ(ForeignPeer(zero.endpoint(), encode(hello)).answer(), "");
   Rendezvous other = rendezvous_at(zero.endpoint(), 1, 2);
   other.token = hello.token;
   const std::string error = error_of_connect(other, {.join_timeout_s = 0.1});
   EXPECT_NE(error.find("closed without an answer"), std::string::npos) << error;
-  Company ranks = two_ranks(zero);
+  RankSet ranks = two_ranks(zero);
   expect_a_good_run(ranks);
 }
 
@@ -173,38 +173,28 @@ TEST(Rendezvous, GarbageIsDropped) {
   too_long[13] = '\x7f';
   for (const std::string& words :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, '\0'), too_long})
-    EXPECT_EQ(Stranger(zero.endpoint(), words).answer(), "");
-  Company ranks = two_ranks(zero);
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(Stranger(zero.endpoint(), "SSH-2.0-x\r\n").answer(), "");
+    EXPECT_EQ(ForeignPeer(zero.endpoint(), words).answer(), "");
+  RankSet ranks = two_ranks(zero);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(ForeignPeer(zero.endpoint(), "SSH-2.0-x\r\n").answer(), "");
   expect_a_good_run(ranks);
 }
 
 TEST(Rendezvous, OneThatIsSlowToSpeakIsDropped) {
   RankZero zero(2, {.handshake_s = 0.05});
   const std::string words = encode(Hello{.token = kToken, .build = "build 1", .rank = 1, .size = 2});
-  EXPECT_EQ(Stranger(zero.endpoint(), words.substr(0, words.size() - 1)).answer(), "");
-  Company ranks = two_ranks(zero);
+  EXPECT_EQ(ForeignPeer(zero.endpoint(), words.substr(0, words.size() - 1)).answer(), "");
+  RankSet ranks = two_ranks(zero);
   expect_a_good_run(ranks);
 }
 
-TEST(Rendezvous, TwoHundredIdleStrangersChangeNothing) {
-  const Options options{.handshake_s = 0.2};
-  RankZero zero(2, options);
-  std::vector<Stranger> idle;
-  for (int i = 0; i < 100; ++i) idle.emplace_back(zero.endpoint());
-  Company ranks = two_ranks(zero, options);
-  for (int i = 0; i < 100; ++i) idle.emplace_back(zero.endpoint());
-  expect_a_good_run(ranks);
-}
-
-TEST(Rendezvous, TheOldestStrangerGoesWhereTheyAreTooMany) {
+TEST(Rendezvous, OldestPendingPeerIsEvicted) {
   RankZero zero(2, {.handshake_s = 600, .pending_peers = 3});
-  std::vector<Stranger> idle;
+  std::vector<ForeignPeer> idle;
   for (int i = 0; i < 5; ++i) idle.emplace_back(zero.endpoint());
   EXPECT_EQ(idle[0].answer(), "");
   EXPECT_EQ(idle[1].answer(), "");
   EXPECT_FALSE(idle[2].is_closed());
-  Company ranks = two_ranks(zero);  // in the place of the third
+  RankSet ranks = two_ranks(zero);  // in the place of the third
   EXPECT_EQ(idle[2].answer(), "");
   EXPECT_FALSE(idle[4].is_closed());
   expect_a_good_run(ranks);
@@ -214,22 +204,22 @@ void close_it(Descriptor& socket) {
   const Descriptor closed = std::move(socket);
 }
 
-// More than may wait, who say nothing, and come again whenever they are turned away.
-class StubbornCrowd {
+// More connections than may be pending; they send nothing and reconnect whenever they are evicted.
+class Flood {
  public:
-  StubbornCrowd(const Endpoint& endpoint, int count)
-      : thread_([this, endpoint, count] { crowd(endpoint, count); }) {}
-  ~StubbornCrowd() {
+  Flood(const Endpoint& endpoint, int count)
+      : thread_([this, endpoint, count] { reconnect(endpoint, count); }) {}
+  ~Flood() {
     over_ = true;
     thread_.join();
   }
-  // Until so many have come again: the door is full.
+  // Blocks until `again` connections have been retried: the pending list is full.
   void wait_for(int again) {
     while (again_ < again) std::this_thread::yield();
   }
 
  private:
-  void crowd(const Endpoint& endpoint, int count) {
+  void reconnect(const Endpoint& endpoint, int count) {
     const SocketAddress address = resolve(endpoint).front();
     std::vector<Descriptor> sockets(static_cast<std::size_t>(count));
     while (!over_) {
@@ -253,11 +243,11 @@ class StubbornCrowd {
   std::thread thread_;
 };
 
-TEST(Rendezvous, ACrowdThatComesAgainWheneverItIsTurnedAwayKeepsNoRankOut) {
+TEST(Rendezvous, FloodOfReconnectsKeepsNoRankOut) {
   RankZero zero(2, {.handshake_s = 600});
-  StubbornCrowd crowd(zero.endpoint(), 200);
-  crowd.wait_for(400);
-  Company ranks = two_ranks(zero);
+  Flood flood(zero.endpoint(), 200);
+  flood.wait_for(400);
+  RankSet ranks = two_ranks(zero);
   expect_a_good_run(ranks);
 }
 

@@ -15,9 +15,9 @@ class MailTest : public testing::Test {
   runtime::Ranks ranks_{3, wire_kinds().front()};
 };
 
-TEST_F(MailTest, WordsWaitInTheOrderOfTheirSends) {
+TEST_F(MailTest, MessagesArriveInTheOrderOfTheirSends) {
   ranks_.run([this](int rank) {
-    Mail& mail = ranks_[rank]->mail();
+    control::Mail& mail = ranks_[rank]->mail();
     mail.send_to_others(fmt::format("first of {}", rank));
     mail.send((rank + 1) % 3, fmt::format("second of {}", rank));
     for (int other = 0; other < 3; ++other) {
@@ -70,11 +70,6 @@ TEST_F(MailTest, WrongInputOfOneIsWrongForThoseWhoWait) {
   });
   EXPECT_EQ(refusals[0], "run_dir is a file");
   for (const int rank : {1, 2}) EXPECT_EQ(refusals[rank], "process 0: run_dir is a file");
-}
-
-TEST(AbortOnFailure, AloneItIsTheWorkAndNothingElse) {
-  EXPECT_EQ(abort_on_failure(nullptr, [] { return 3; }), 3);
-  EXPECT_THROW(abort_on_failure(nullptr, [] { fail_input("no"); }), InputError);
 }
 
 }  // namespace

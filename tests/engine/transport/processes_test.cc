@@ -16,7 +16,7 @@ namespace {
 using Topic = Processes::Topic;
 using Strings = std::vector<std::string>;
 
-// What came to one pipeline of one rank.
+// The messages and aborts that one pipeline of one rank has received.
 class Heard {
  public:
   Processes::Receiver receiver() {
@@ -63,7 +63,7 @@ TEST(Processes, HandMessagesToThePipelineOfTheSameNumber) {
   all[1]->send(0, Topic::Gate, "back");
   EXPECT_EQ(here.await(1), Strings{"1: back"});
 
-  // Rank 0 is one pipeline ahead; what it sends waits for the other's.
+  // Rank 0 is one pipeline ahead; its messages wait for the other's pipeline.
   all[0]->detach();
   EXPECT_EQ(all[0]->attach(next.receiver()), 1);
   all[0]->send(1, Topic::Norms, "of the second");
@@ -89,7 +89,7 @@ TEST(Processes, AnAbortReachesPipelinesAndWiresEverywhere) {
   EXPECT_NE(here.await(1).front().find("out of luck"), std::string::npos);
   EXPECT_NE(there.await(1).front().find("out of luck"), std::string::npos);
   EXPECT_THROW(never->wait(), Cancelled);
-  EXPECT_EQ(there.await(1).size(), 1u);  // told once
+  EXPECT_EQ(there.await(1).size(), 1u);  // reported once
 
   all[1]->detach();  // and one that comes later
   all[1]->attach(later.receiver());
