@@ -142,34 +142,30 @@ void time_layers(Table& table, cudaStream_t stream, std::int64_t rows, int width
   auto* mean = device_memory<float>(rows);
   auto* deviation = device_memory<float>(rows);
   auto* gradient = device_memory<float>(4 * width);
-  auto* partial = device_memory<float>(std::max(models::cuda::layer_norm_partials(rows, width), rows * 4));
-  const models::cuda::LayerNorm<Half> norm{.x = x,
-                                           .residual = y,
-                                           .weight = w,
-                                           .bias = w,
-                                           .sum = z,
-                                           .out = z + size,
-                                           .mean = mean,
-                                           .deviation = deviation,
-                                           .rows = rows,
-                                           .width = width};
+  auto* partial = device_memory<float>(std::max(models::cuda::norm_partials(rows, width, true), rows * 4));
+  const models::cuda::Norm<Half> norm{.x = x,
+                                      .weight = w,
+                                      .bias = w,
+                                      .out = z + size,
+                                      .mean = mean,
+                                      .deviation = deviation,
+                                      .rows = rows,
+                                      .width = width};
   const double stream_bytes = 2.0 * static_cast<double>(size);
-  table.row("residual and layer norm", 4 * stream_bytes,
-            [&] { models::cuda::layer_norm_forward(norm, stream); });
-  const models::cuda::LayerNormBackward<Half> backward{.grad_out = x,
-                                                       .grad_stream = y,
-                                                       .sum = z,
-                                                       .weight = w,
-                                                       .mean = mean,
-                                                       .deviation = deviation,
-                                                       .grad_x = z + size,
-                                                       .grad_weight = gradient,
-                                                       .grad_bias = gradient + width,
-                                                       .partial = partial,
-                                                       .rows = rows,
-                                                       .width = width};
-  table.row("layer norm, backward", 4 * stream_bytes,
-            [&] { models::cuda::layer_norm_backward(backward, stream); });
+  table.row("layer norm", 2 * stream_bytes, [&] { models::cuda::norm_forward(norm, stream); });
+  const models::cuda::NormBackward<Half> backward{.grad_out = x,
+                                                  .grad_stream = y,
+                                                  .x = z,
+                                                  .weight = w,
+                                                  .mean = mean,
+                                                  .deviation = deviation,
+                                                  .grad_x = z + size,
+                                                  .grad_weight = gradient,
+                                                  .grad_bias = gradient + width,
+                                                  .partial = partial,
+                                                  .rows = rows,
+                                                  .width = width};
+  table.row("layer norm, backward", 4 * stream_bytes, [&] { models::cuda::norm_backward(backward, stream); });
   table.row("GELU", 8 * stream_bytes, [&] { models::cuda::gelu_forward(x, y, 4 * size, stream); });
   table.row("GELU, backward", 12 * stream_bytes,
             [&] { models::cuda::gelu_backward(x, y, z, 4 * size, stream); });
@@ -241,40 +237,27 @@ void time_llama_layers(Table& table, cudaStream_t stream, std::int64_t batch, st
   auto* w = device_memory<Half>(2 * llama.hidden);
   auto* scale = device_memory<float>(rows);
   auto* gradient = device_memory<float>(llama.width);
-  auto* partial = device_memory<float>(models::cuda::rms_norm_partials(rows, llama.width));
-  const models::cuda::RmsNorm<Half> norm{.x = x,
-                                         .residual = x + size,
-                                         .weight = w,
-                                         .sum = y,
-                                         .out = y + size,
-                                         .scale = scale,
-                                         .rows = rows,
-                                         .width = llama.width};
+  auto* partial = device_memory<float>(models::cuda::norm_partials(rows, llama.width, false));
+  const models::cuda::Norm<Half> norm{
+      .x = x, .weight = w, .out = y + size, .deviation = scale, .rows = rows, .width = llama.width};
   const double stream_bytes = 2.0 * static_cast<double>(size);
-  table.row("residual and RMS norm", 4 * stream_bytes, [&] { models::cuda::rms_norm_forward(norm, stream); });
-  const models::cuda::RmsNormBackward<Half> backward{.grad_out = x,
-                                                     .grad_stream = x + size,
-                                                     .sum = y,
-                                                     .weight = w,
-                                                     .scale = scale,
-                                                     .grad_x = y + size,
-                                                     .grad_weight = gradient,
-                                                     .partial = partial,
-                                                     .rows = rows,
-                                                     .width = llama.width};
-  table.row("RMS norm, backward", 4 * stream_bytes,
-            [&] { models::cuda::rms_norm_backward(backward, stream); });
+  table.row("RMS norm", 2 * stream_bytes, [&] { models::cuda::norm_forward(norm, stream); });
+  const models::cuda::NormBackward<Half> backward{.grad_out = x,
+                                                  .grad_stream = x + size,
+                                                  .x = y,
+                                                  .weight = w,
+                                                  .deviation = scale,
+                                                  .grad_x = y + size,
+                                                  .grad_weight = gradient,
+                                                  .partial = partial,
+                                                  .rows = rows,
+                                                  .width = llama.width};
+  table.row("RMS norm, backward", 4 * stream_bytes, [&] { models::cuda::norm_backward(backward, stream); });
   const double hidden_bytes = 2.0 * static_cast<double>(hidden_size);
-  const Half* none = nullptr;
   table.row("SwiGLU", 3 * hidden_bytes,
-            [&] { models::cuda::swiglu_forward(x, none, z, rows, llama.hidden, stream); });
+            [&] { models::cuda::swiglu_forward(x, z, rows, llama.hidden, stream); });
   table.row("SwiGLU, backward", 5 * hidden_bytes,
-            [&] { models::cuda::swiglu_backward(x, none, z, y, rows, llama.hidden, stream); });
-  const Half* bias = w;
-  table.row("bias and SwiGLU", 3 * hidden_bytes,
-            [&] { models::cuda::swiglu_forward(x, bias, z, rows, llama.hidden, stream); });
-  table.row("bias and SwiGLU, backward", 5 * hidden_bytes,
-            [&] { models::cuda::swiglu_backward(x, bias, z, y, rows, llama.hidden, stream); });
+            [&] { models::cuda::swiglu_backward(x, z, y, rows, llama.hidden, stream); });
   const std::int64_t turned = rows * (llama.heads + 2 * llama.kv_heads) * llama.head;
   auto* qkv = device_memory<Half>(2 * turned);
   auto* angles = device_memory<float>(length * llama.head);  // any numbers take as long

@@ -13,76 +13,40 @@
 
 namespace twobw::models::cuda {
 
-// Layer norm of rows of `width` elements. With `residual`, x is added to it first and written to `sum`, the
-// residual stream; else x itself is normed and `sum` is not used.
+// Normalizes rows of `width` elements: a layer norm, or an RMS norm (without mean) if `bias` is null.
 template <typename T>
-struct LayerNorm {
+struct Norm {
   const T* x = nullptr;
-  const T* residual = nullptr;
   const T* weight = nullptr;
   const T* bias = nullptr;
-  T* sum = nullptr;
   T* out = nullptr;
-  float* mean = nullptr;       // [rows], for the backward
-  float* deviation = nullptr;  // [rows], 1 / sqrt(variance + eps)
+  float* mean = nullptr;       // [rows], for the backward of a layer norm
+  float* deviation = nullptr;  // [rows], 1 / sqrt(variance + eps), or 1 / sqrt(mean of x^2 + eps)
   std::int64_t rows = 0;
   int width = 0;
   float eps = 1e-5f;
 };
 template <typename T>
-void layer_norm_forward(const LayerNorm<T>& norm, cudaStream_t stream);
+void norm_forward(const Norm<T>& norm, cudaStream_t stream);
 
 template <typename T>
-struct LayerNormBackward {
+struct NormBackward {
   const T* grad_out = nullptr;
   const T* grad_stream = nullptr;  // of the residual stream; null: none
-  const T* sum = nullptr;          // input of the norm
+  const T* x = nullptr;
   const T* weight = nullptr;
   const float* mean = nullptr;
   const float* deviation = nullptr;
   T* grad_x = nullptr;           // grad_stream included
   float* grad_weight = nullptr;  // added to
-  float* grad_bias = nullptr;    // added to
-  float* partial = nullptr;      // room for layer_norm_partials() floats
+  float* grad_bias = nullptr;    // added to; null for an RMS norm
+  float* partial = nullptr;      // room for norm_partials() floats
   std::int64_t rows = 0;
   int width = 0;
 };
-std::int64_t layer_norm_partials(std::int64_t rows, int width);
+std::int64_t norm_partials(std::int64_t rows, int width, bool has_bias);
 template <typename T>
-void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream);
-
-// RMS norm: out = x * scale * weight, scale = 1 / sqrt(mean of x^2 + eps).
-template <typename T>
-struct RmsNorm {
-  const T* x = nullptr;
-  const T* residual = nullptr;
-  const T* weight = nullptr;
-  T* sum = nullptr;
-  T* out = nullptr;
-  float* scale = nullptr;  // [rows], for the backward
-  std::int64_t rows = 0;
-  int width = 0;
-  float eps = 1e-5f;
-};
-template <typename T>
-void rms_norm_forward(const RmsNorm<T>& norm, cudaStream_t stream);
-
-template <typename T>
-struct RmsNormBackward {
-  const T* grad_out = nullptr;
-  const T* grad_stream = nullptr;  // as for the layer norm
-  const T* sum = nullptr;
-  const T* weight = nullptr;
-  const float* scale = nullptr;
-  T* grad_x = nullptr;
-  float* grad_weight = nullptr;  // added to
-  float* partial = nullptr;      // room for rms_norm_partials() floats
-  std::int64_t rows = 0;
-  int width = 0;
-};
-std::int64_t rms_norm_partials(std::int64_t rows, int width);
-template <typename T>
-void rms_norm_backward(const RmsNormBackward<T>& norm, cudaStream_t stream);
+void norm_backward(const NormBackward<T>& norm, cudaStream_t stream);
 
 // x times the normal distribution's integral up to x, by erf or approximately by tanh.
 enum class Gelu { Tanh, Erf };
@@ -93,13 +57,11 @@ template <typename T>
 void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream,
                    Gelu kind = Gelu::Tanh);
 
-// out [rows, width] = silu(gate) * value, of the halves gate | value of x [rows, 2 width], to which `bias`
-// [2 width] is added first (null: none). grad_x [rows, 2 width] may be x itself; its column sums are the
-// gradient of the bias.
+// out [rows, width] = silu(gate) * value, of the halves gate | value of x [rows, 2 width]. grad_x may be x.
 template <typename T>
-void swiglu_forward(const T* x, const T* bias, T* out, std::int64_t rows, int width, cudaStream_t stream);
+void swiglu_forward(const T* x, T* out, std::int64_t rows, int width, cudaStream_t stream);
 template <typename T>
-void swiglu_backward(const T* x, const T* bias, const T* grad_out, T* grad_x, std::int64_t rows, int width,
+void swiglu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t rows, int width,
                      cudaStream_t stream);
 
 // Rotates q and k, element i of a head with element i + head / 2, by the angle of position and i, and copies

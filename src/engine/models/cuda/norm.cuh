@@ -34,8 +34,8 @@ __device__ __forceinline__ float row_sum(float value) {
     return block_sum<kThreads>(value, 0).x;
 }
 
-template <bool Centered, int N, int Packs, bool Residual, int Lanes, typename T>
-__global__ void __launch_bounds__(kThreads) forward_kernel(LayerNorm<T> norm) {
+template <bool Centered, int N, int Packs, int Lanes, typename T>
+__global__ void __launch_bounds__(kThreads) forward_kernel(Norm<T> norm) {
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (kThreads / Lanes) + threadIdx.x / Lanes;
   if (row >= norm.rows) return;
   const std::int64_t at = row * norm.width;
@@ -43,18 +43,6 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(LayerNorm<T> norm) {
 #pragma unroll
   for (int p = 0; p < Packs; ++p) {
     if (column_of<N, Lanes>(p) < norm.width) load<N>(norm.x + at + column_of<N, Lanes>(p), x[p]);
-  }
-  if constexpr (Residual) {
-#pragma unroll
-    for (int p = 0; p < Packs; ++p) {
-      if (column_of<N, Lanes>(p) >= norm.width) continue;
-      float before[N];
-      load<N>(norm.residual + at + column_of<N, Lanes>(p), before);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        x[p][i] = to_float(from_float<T>(x[p][i] + before[i]));  // as the stream has it
-      store<N>(x[p], norm.sum + at + column_of<N, Lanes>(p));
-    }
   }
   float mean = 0;
   if constexpr (Centered) {
@@ -93,29 +81,17 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(LayerNorm<T> norm) {
 
 // Rows of any width, read again for every pass.
 template <bool Centered, int N, typename T>
-__global__ void __launch_bounds__(kThreads) any_width_forward_kernel(LayerNorm<T> norm) {
+__global__ void __launch_bounds__(kThreads) any_width_forward_kernel(Norm<T> norm) {
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
   if (row >= norm.rows) return;
   const int first = static_cast<int>(threadIdx.x % kWarp) * N;
   const std::int64_t at = row * norm.width;
-  const T* normed = norm.x;
-  if (norm.residual != nullptr) {
-    for (int column = first; column < norm.width; column += kWarp * N) {
-      float x[N], before[N];
-      load<N>(norm.x + at + column, x);
-      load<N>(norm.residual + at + column, before);
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] += before[i];
-      store<N>(x, norm.sum + at + column);
-    }
-    normed = norm.sum;  // every lane reads what it wrote
-  }
   float mean = 0, squares = 0;
   if constexpr (Centered) {
     float sum = 0;
     for (int column = first; column < norm.width; column += kWarp * N) {
       float x[N];
-      load<N>(normed + at + column, x);
+      load<N>(norm.x + at + column, x);
 #pragma unroll
       for (int i = 0; i < N; ++i) sum += x[i];
     }
@@ -123,14 +99,14 @@ __global__ void __launch_bounds__(kThreads) any_width_forward_kernel(LayerNorm<T
   }
   for (int column = first; column < norm.width; column += kWarp * N) {
     float x[N];
-    load<N>(normed + at + column, x);
+    load<N>(norm.x + at + column, x);
 #pragma unroll
     for (int i = 0; i < N; ++i) squares += (x[i] - mean) * (x[i] - mean);
   }
   const float deviation = rsqrtf(warp_sum(squares) / static_cast<float>(norm.width) + norm.eps);
   for (int column = first; column < norm.width; column += kWarp * N) {
     float x[N], weight[N], bias[N] = {};
-    load<N>(normed + at + column, x);
+    load<N>(norm.x + at + column, x);
     load<N>(norm.weight + column, weight);
     if constexpr (Centered) load<N>(norm.bias + column, bias);
 #pragma unroll
@@ -149,9 +125,9 @@ inline std::int64_t chunks_of(std::int64_t rows) {
   return std::clamp<std::int64_t>((rows + 8 * kWarps - 1) / (8 * kWarps), 1, 2048);
 }
 
-// Shared-memory ring buffers of the backward: each thread prefetches its part of the next row while it computes on
-// this one. Two rows if GPUs with little shared memory have space for them.
-constexpr int kFetched = 3;  // the sum, its gradient and the stream's
+// Shared-memory ring buffers of the backward: each thread prefetches its part of the next row while it
+// computes on this one. Two rows if GPUs with little shared memory have space for them.
+constexpr int kFetched = 3;  // x, the gradient of the output and that of the stream
 constexpr std::size_t kMostRoom = 96 << 10;
 
 template <int Packs>
@@ -162,7 +138,7 @@ constexpr int kRingRows = 2 * kRowRoom<Packs> <= kMostRoom ? 2 : 1;
 template <int N, int Packs, int Lanes, typename T>
 class Ring {
  public:
-  __device__ Ring(const LayerNormBackward<T>& norm, void* room)
+  __device__ Ring(const NormBackward<T>& norm, void* room)
       : norm_(norm), room_(static_cast<Pack<T, N>*>(room)) {}
 
   // To be called for every turn, past the last row too: turns are counted.
@@ -173,7 +149,7 @@ class Ring {
         const int column = column_of<N, Lanes>(p);
         if (column >= norm_.width) continue;
         const std::int64_t at = row * norm_.width + column;
-        copy(turn, 0, p, norm_.sum + at);
+        copy(turn, 0, p, norm_.x + at);
         copy(turn, 1, p, norm_.grad_out + at);
         if (norm_.grad_stream != nullptr) copy(turn, 2, p, norm_.grad_stream + at);
       }
@@ -181,11 +157,19 @@ class Ring {
     __pipeline_commit();
   }
   // Until only `later` turns are on their way.
-  __device__ void await(int later) const { __pipeline_wait_prior(later); }
+  __device__ void await(int later) const {
+    __pipeline_wait_prior(later);
+  }
 
-  __device__ const Pack<T, N>& sum(int turn, int p) const { return place(turn, 0, p); }
-  __device__ const Pack<T, N>& grad_out(int turn, int p) const { return place(turn, 1, p); }
-  __device__ const Pack<T, N>& grad_stream(int turn, int p) const { return place(turn, 2, p); }
+  __device__ const Pack<T, N>& x(int turn, int p) const {
+    return place(turn, 0, p);
+  }
+  __device__ const Pack<T, N>& grad_out(int turn, int p) const {
+    return place(turn, 1, p);
+  }
+  __device__ const Pack<T, N>& grad_stream(int turn, int p) const {
+    return place(turn, 2, p);
+  }
 
  private:
   __device__ Pack<T, N>& place(int turn, int which, int p) const {
@@ -196,14 +180,14 @@ class Ring {
     __pipeline_memcpy_async(&place(turn, which, p), from, sizeof(Pack<T, N>));
   }
 
-  const LayerNormBackward<T>& norm_;
+  const NormBackward<T>& norm_;
   Pack<T, N>* room_;
 };
 
 // `Lanes` threads, a warp or a block, go through rows one after the other and keep their part of the
 // gradients of weight and bias; the warps of a block add theirs up at the end, one after the other.
 template <bool Centered, int N, int Packs, int Lanes, typename T>
-__global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T> norm) {
+__global__ void __launch_bounds__(kThreads) backward_kernel(NormBackward<T> norm) {
   extern __shared__ float4 room[];
   constexpr int groups = kThreads / Lanes, ahead = kRingRows<Packs> - 1;
   const int group = static_cast<int>(threadIdx.x) / Lanes;
@@ -225,7 +209,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T>
       if (column_of<N, Lanes>(p) >= norm.width) continue;
       float weight[N];
       load<N>(norm.weight + column_of<N, Lanes>(p), weight);
-      const Pack<T, N> x = ring.sum(turn, p), grad_out = ring.grad_out(turn, p);
+      const Pack<T, N> x = ring.x(turn, p), grad_out = ring.grad_out(turn, p);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float g = to_float(grad_out.values[i]);
@@ -251,7 +235,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T>
       if (column_of<N, Lanes>(p) >= norm.width) continue;
       float weight[N], grad_x[N];
       load<N>(norm.weight + column_of<N, Lanes>(p), weight);
-      const Pack<T, N> x = ring.sum(turn, p), grad_out = ring.grad_out(turn, p);
+      const Pack<T, N> x = ring.x(turn, p), grad_out = ring.grad_out(turn, p);
       Pack<T, N> grad_stream = {};
       if (streams) grad_stream = ring.grad_stream(turn, p);
 #pragma unroll
@@ -298,7 +282,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T>
 
 // Rows of any width: a block a row, read twice; the sums are kept where they are written in the end.
 template <bool Centered, int N, typename T>
-__global__ void __launch_bounds__(kThreads) any_width_backward_kernel(LayerNormBackward<T> norm) {
+__global__ void __launch_bounds__(kThreads) any_width_backward_kernel(NormBackward<T> norm) {
   const int first = static_cast<int>(threadIdx.x) * N;
   const float scale = 1.0f / static_cast<float>(norm.width);
   float* partial = norm.partial + static_cast<std::int64_t>(blockIdx.x) * norm.width;
@@ -316,7 +300,7 @@ __global__ void __launch_bounds__(kThreads) any_width_backward_kernel(LayerNormB
     float sum = 0, product = 0;
     for (int column = first; column < norm.width; column += kThreads * N) {
       float x[N], weight[N], grad_out[N];
-      load<N>(norm.sum + at + column, x);
+      load<N>(norm.x + at + column, x);
       load<N>(norm.weight + column, weight);
       load<N>(norm.grad_out + at + column, grad_out);
 #pragma unroll
@@ -331,7 +315,7 @@ __global__ void __launch_bounds__(kThreads) any_width_backward_kernel(LayerNormB
     const float2 total = block_sum<kThreads>(sum, product);
     for (int column = first; column < norm.width; column += kThreads * N) {
       float x[N], weight[N], grad_out[N], grad_x[N] = {};
-      load<N>(norm.sum + at + column, x);
+      load<N>(norm.x + at + column, x);
       load<N>(norm.weight + column, weight);
       load<N>(norm.grad_out + at + column, grad_out);
       if (norm.grad_stream != nullptr) load<N>(norm.grad_stream + at + column, grad_x);

@@ -1,44 +1,33 @@
 // The layer norm and the RMS norm: the choice of a kernel by the width of rows.
+#include <utility>
+
 #include "engine/models/cuda/norm.cuh"
 
 namespace twobw::models::cuda {
 namespace norms {
 
-// Calls back with the least Units that hold a row of `width`, kLane * Units elements in a lane; false if none does.
+// Calls back with the least Units that hold a row of `width`, kLane * Units elements in a lane; false if none
+// does.
 template <int Most, int Lanes = kWarp, typename F>
 bool with_units(int width, const F& call) {
   const int units = (width + Lanes * kLane - 1) / (Lanes * kLane);
-  const auto use = [&]<int Units>() {
-    if constexpr (Units <= Most) call.template operator()<Units>();
+  bool called = false;
+  const auto try_units = [&]<int Units>() {
+    if constexpr (Units <= Most) {
+      if (called || units > Units) return;
+      call.template operator()<Units>();
+      called = true;
+    }
   };
-  if (units > Most) return false;
-  if (units <= 1)
-    use.template operator()<1>();
-  else if (units <= 2)
-    use.template operator()<2>();
-  else if (units <= 3)
-    use.template operator()<3>();
-  else if (units <= 4)
-    use.template operator()<4>();
-  else if (units <= 5)
-    use.template operator()<5>();
-  else if (units <= 6)
-    use.template operator()<6>();
-  else if (units <= 8)
-    use.template operator()<8>();
-  else
-    use.template operator()<16>();
-  return true;
-}
-
-// Number of floats for the sums over the chunks of rows.
-template <bool Centered>
-std::int64_t partials(std::int64_t rows, int width) {
-  return (Centered ? 2 : 1) * chunks_of(rows) * width;
+  [&]<int... Units>(std::integer_sequence<int, Units...>) {
+    (try_units.template operator()<Units>(), ...);
+  }
+  (std::integer_sequence<int, 1, 2, 3, 4, 5, 6, 8, 16>());
+  return called;
 }
 
 template <bool Centered, typename T>
-void forward(const LayerNorm<T>& norm, cudaStream_t stream) {
+void forward(const Norm<T>& norm, cudaStream_t stream) {
   constexpr int N = kFullPack<T>;
   const auto blocks = static_cast<unsigned>((norm.rows + kWarps - 1) / kWarps);  // of a row a warp
   if (!aligned_for(norm.width, N)) {
@@ -47,10 +36,7 @@ void forward(const LayerNorm<T>& norm, cudaStream_t stream) {
   }
   const auto launch = [&]<int Units, int Lanes>(unsigned launched) {
     constexpr int packs = Units * kLane / N;
-    if (norm.residual != nullptr)
-      forward_kernel<Centered, N, packs, true, Lanes><<<launched, kThreads, 0, stream>>>(norm);
-    else
-      forward_kernel<Centered, N, packs, false, Lanes><<<launched, kThreads, 0, stream>>>(norm);
+    forward_kernel<Centered, N, packs, Lanes><<<launched, kThreads, 0, stream>>>(norm);
   };
   const bool fits_a_warp = with_units<kForwardUnits>(
       norm.width, [&]<int Units>() { launch.template operator()<Units, kWarp>(blocks); });
@@ -61,7 +47,7 @@ void forward(const LayerNorm<T>& norm, cudaStream_t stream) {
 }
 
 template <bool Centered, typename T>
-void backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
+void backward(const NormBackward<T>& norm, cudaStream_t stream) {
   constexpr int N = kFullPack<T>;
   constexpr int sums = Centered ? 2 : 1;
   const auto chunks = static_cast<unsigned>(chunks_of(norm.rows));
@@ -76,7 +62,8 @@ void backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
       launched = make_room(kernel, room);
       if (launched) kernel<<<chunks, kThreads, room, stream>>>(norm);
     };
-    with_units<kBackwardUnits>(norm.width, [&]<int Units>() { launch.template operator()<Units, kWarp>(); }) ||
+    with_units<kBackwardUnits>(norm.width,
+                               [&]<int Units>() { launch.template operator()<Units, kWarp>(); }) ||
         with_units<kBlockUnits, kThreads>(
             norm.width, [&]<int Units>() { launch.template operator()<Units, kThreads>(); });
     if (!launched) any_width_backward_kernel<Centered, N><<<chunks, kThreads, 0, stream>>>(norm);
@@ -89,65 +76,31 @@ void backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
 
 }  // namespace norms
 
-std::int64_t layer_norm_partials(std::int64_t rows, int width) {
-  return norms::partials<true>(rows, width);
+std::int64_t norm_partials(std::int64_t rows, int width, bool has_bias) {
+  return (has_bias ? 2 : 1) * norms::chunks_of(rows) * width;
 }
 
 template <typename T>
-void layer_norm_forward(const LayerNorm<T>& norm, cudaStream_t stream) {
-  norms::forward<true>(norm, stream);
+void norm_forward(const Norm<T>& norm, cudaStream_t stream) {
+  if (norm.bias != nullptr)
+    norms::forward<true>(norm, stream);
+  else
+    norms::forward<false>(norm, stream);
 }
 
 template <typename T>
-void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
-  norms::backward<true>(norm, stream);
+void norm_backward(const NormBackward<T>& norm, cudaStream_t stream) {
+  if (norm.grad_bias != nullptr)
+    norms::backward<true>(norm, stream);
+  else
+    norms::backward<false>(norm, stream);
 }
 
-template void layer_norm_forward(const LayerNorm<float>&, cudaStream_t);
-template void layer_norm_forward(const LayerNorm<__nv_bfloat16>&, cudaStream_t);
-template void layer_norm_forward(const LayerNorm<__half>&, cudaStream_t);
-template void layer_norm_backward(const LayerNormBackward<float>&, cudaStream_t);
-template void layer_norm_backward(const LayerNormBackward<__nv_bfloat16>&, cudaStream_t);
-template void layer_norm_backward(const LayerNormBackward<__half>&, cudaStream_t);
-
-std::int64_t rms_norm_partials(std::int64_t rows, int width) {
-  return norms::partials<false>(rows, width);
-}
-
-template <typename T>
-void rms_norm_forward(const RmsNorm<T>& norm, cudaStream_t stream) {
-  norms::forward<false>(LayerNorm<T>{.x = norm.x,
-                                     .residual = norm.residual,
-                                     .weight = norm.weight,
-                                     .sum = norm.sum,
-                                     .out = norm.out,
-                                     .deviation = norm.scale,
-                                     .rows = norm.rows,
-                                     .width = norm.width,
-                                     .eps = norm.eps},
-                        stream);
-}
-
-template <typename T>
-void rms_norm_backward(const RmsNormBackward<T>& norm, cudaStream_t stream) {
-  norms::backward<false>(LayerNormBackward<T>{.grad_out = norm.grad_out,
-                                              .grad_stream = norm.grad_stream,
-                                              .sum = norm.sum,
-                                              .weight = norm.weight,
-                                              .deviation = norm.scale,
-                                              .grad_x = norm.grad_x,
-                                              .grad_weight = norm.grad_weight,
-                                              .partial = norm.partial,
-                                              .rows = norm.rows,
-                                              .width = norm.width},
-                         stream);
-}
-
-template void rms_norm_forward(const RmsNorm<float>&, cudaStream_t);
-template void rms_norm_forward(const RmsNorm<__nv_bfloat16>&, cudaStream_t);
-template void rms_norm_forward(const RmsNorm<__half>&, cudaStream_t);
-template void rms_norm_backward(const RmsNormBackward<float>&, cudaStream_t);
-template void rms_norm_backward(const RmsNormBackward<__nv_bfloat16>&, cudaStream_t);
-template void rms_norm_backward(const RmsNormBackward<__half>&, cudaStream_t);
+template void norm_forward(const Norm<float>&, cudaStream_t);
+template void norm_forward(const Norm<__nv_bfloat16>&, cudaStream_t);
+template void norm_forward(const Norm<__half>&, cudaStream_t);
+template void norm_backward(const NormBackward<float>&, cudaStream_t);
+template void norm_backward(const NormBackward<__nv_bfloat16>&, cudaStream_t);
+template void norm_backward(const NormBackward<__half>&, cudaStream_t);
 
 }  // namespace twobw::models::cuda

@@ -8,22 +8,13 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Loads the gates and values of a pack of columns, with the bias added.
+// Loads the gates and values of a pack of columns.
 template <int N, typename T>
-__device__ __forceinline__ void load_halves(const T* x, const T* bias, std::int64_t row, int width,
-                                            int column, float (&gate)[N], float (&value)[N]) {
+__device__ __forceinline__ void load_halves(const T* x, std::int64_t row, int width, int column,
+                                            float (&gate)[N], float (&value)[N]) {
   const T* at = x + row * 2 * width + column;
   load<N>(at, gate);
   load<N>(at + width, value);
-  if (bias == nullptr) return;
-  float gate_bias[N], value_bias[N];
-  load<N>(bias + column, gate_bias);
-  load<N>(bias + width + column, value_bias);
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    gate[i] += gate_bias[i];
-    value[i] += value_bias[i];
-  }
 }
 
 __device__ __forceinline__ float sigmoid(float x) {
@@ -32,13 +23,12 @@ __device__ __forceinline__ float sigmoid(float x) {
 
 // A thread a pack of the output.
 template <int N, typename T>
-__global__ void __launch_bounds__(kThreads)
-    forward_kernel(const T* x, const T* bias, T* out, std::int64_t rows, int width) {
+__global__ void __launch_bounds__(kThreads) forward_kernel(const T* x, T* out, std::int64_t rows, int width) {
   const int column = static_cast<int>(blockIdx.x * kThreads + threadIdx.x) * N;
   if (column >= width) return;
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     float gate[N], value[N];
-    load_halves<N>(x, bias, row, width, column, gate, value);
+    load_halves<N>(x, row, width, column, gate, value);
 #pragma unroll
     for (int i = 0; i < N; ++i) value[i] *= gate[i] * sigmoid(gate[i]);
     store<N>(value, out + row * width + column);
@@ -48,13 +38,13 @@ __global__ void __launch_bounds__(kThreads)
 // A thread a pack of grad_out; it reads and writes the same places of x and grad_x.
 template <int N, typename T>
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(const T* x, const T* bias, const T* grad_out, T* grad_x, std::int64_t rows, int width) {
+    backward_kernel(const T* x, const T* grad_out, T* grad_x, std::int64_t rows, int width) {
   const int column = static_cast<int>(blockIdx.x * kThreads + threadIdx.x) * N;
   if (column >= width) return;
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     float gate[N], value[N], gradient[N];
     load<N>(grad_out + row * width + column, gradient);
-    load_halves<N>(x, bias, row, width, column, gate, value);
+    load_halves<N>(x, row, width, column, gate, value);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float s = sigmoid(gate[i]);
@@ -77,35 +67,30 @@ dim3 blocks_for(std::int64_t rows, int width, int pack) {
 }  // namespace
 
 template <typename T>
-void swiglu_forward(const T* x, const T* bias, T* out, std::int64_t rows, int width, cudaStream_t stream) {
+void swiglu_forward(const T* x, T* out, std::int64_t rows, int width, cudaStream_t stream) {
   constexpr int N = kFullPack<T>;
   if (aligned_for(width, N))
-    forward_kernel<N><<<blocks_for(rows, width, N), kThreads, 0, stream>>>(x, bias, out, rows, width);
+    forward_kernel<N><<<blocks_for(rows, width, N), kThreads, 0, stream>>>(x, out, rows, width);
   else
-    forward_kernel<1><<<blocks_for(rows, width, 1), kThreads, 0, stream>>>(x, bias, out, rows, width);
+    forward_kernel<1><<<blocks_for(rows, width, 1), kThreads, 0, stream>>>(x, out, rows, width);
 }
 
 template <typename T>
-void swiglu_backward(const T* x, const T* bias, const T* grad_out, T* grad_x, std::int64_t rows, int width,
+void swiglu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t rows, int width,
                      cudaStream_t stream) {
   constexpr int N = kFullPack<T>;
   if (aligned_for(width, N))
-    backward_kernel<N>
-        <<<blocks_for(rows, width, N), kThreads, 0, stream>>>(x, bias, grad_out, grad_x, rows, width);
+    backward_kernel<N><<<blocks_for(rows, width, N), kThreads, 0, stream>>>(x, grad_out, grad_x, rows, width);
   else
-    backward_kernel<1>
-        <<<blocks_for(rows, width, 1), kThreads, 0, stream>>>(x, bias, grad_out, grad_x, rows, width);
+    backward_kernel<1><<<blocks_for(rows, width, 1), kThreads, 0, stream>>>(x, grad_out, grad_x, rows, width);
 }
 
-template void swiglu_forward(const float*, const float*, float*, std::int64_t, int, cudaStream_t);
-template void swiglu_forward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, int,
-                             cudaStream_t);
-template void swiglu_forward(const __half*, const __half*, __half*, std::int64_t, int, cudaStream_t);
-template void swiglu_backward(const float*, const float*, const float*, float*, std::int64_t, int,
+template void swiglu_forward(const float*, float*, std::int64_t, int, cudaStream_t);
+template void swiglu_forward(const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, int, cudaStream_t);
+template void swiglu_forward(const __half*, __half*, std::int64_t, int, cudaStream_t);
+template void swiglu_backward(const float*, const float*, float*, std::int64_t, int, cudaStream_t);
+template void swiglu_backward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, int,
                               cudaStream_t);
-template void swiglu_backward(const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*,
-                              __nv_bfloat16*, std::int64_t, int, cudaStream_t);
-template void swiglu_backward(const __half*, const __half*, const __half*, __half*, std::int64_t, int,
-                              cudaStream_t);
+template void swiglu_backward(const __half*, const __half*, __half*, std::int64_t, int, cudaStream_t);
 
 }  // namespace twobw::models::cuda

@@ -56,8 +56,8 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
     sizes.back() /= 2;
     Tensor out = at::empty(sizes, x.options());
     with_type_of(rows, [&]<typename T>(T) {
-      kernels::swiglu_forward<T>(data_of<T>(rows), /*bias=*/nullptr, data_of<T>(out), rows.size(0),
-                                 width_of(out), current_stream());
+      kernels::swiglu_forward<T>(data_of<T>(rows), data_of<T>(out), rows.size(0), width_of(out),
+                                 current_stream());
     });
     context->save_for_backward({rows});
     return out;
@@ -70,8 +70,8 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
     sizes.back() *= 2;
     Tensor grad_x = at::empty(sizes, grad_out.options());
     with_type_of(rows, [&]<typename T>(T) {
-      kernels::swiglu_backward<T>(data_of<T>(rows), /*bias=*/nullptr, data_of<T>(grad_out),
-                                  data_of<T>(grad_x), rows.size(0), width_of(grad_out), current_stream());
+      kernels::swiglu_backward<T>(data_of<T>(rows), data_of<T>(grad_out), data_of<T>(grad_x), rows.size(0),
+                                  width_of(grad_out), current_stream());
     });
     return {grad_x};
   }

@@ -83,74 +83,35 @@ Tensor mask_of(const Tensor& hidden_by, std::int64_t heads, std::int64_t places,
       .expand({b, heads, places, places});
 }
 
-struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& hidden_by,
-                        std::int64_t queries, std::int64_t keys, bool needs_gradient) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor packed = qkv.contiguous();
-    const Heads heads = heads_of(packed, queries, keys);
-    const auto [q, k, v] = split_heads(packed, heads);
-    if (device::gpu_context(current_stream()).deterministic)
-      device::compute_deterministically();  // LibTorch asks its global setting
-    const Tensor mask = mask_of(hidden_by, queries, packed.size(1), packed.options());
-    const auto [mixed, logsumexp, seed, offset] = at::_scaled_dot_product_efficient_attention(
-        q, for_groups(k, heads), for_groups(v, heads), mask, /*compute_log_sumexp=*/needs_gradient,
-        /*dropout_p=*/0.0, /*is_causal=*/false);
-    // A mask of many rows is made again.
-    context->save_for_backward(
-        {packed, hidden_by, is_one_row(hidden_by) ? mask : Tensor(), mixed, logsumexp, seed, offset});
-    context->saved_data["queries"] = queries;
-    context->saved_data["keys"] = keys;
-    return join_heads(mixed);
-  }
+enum class Kernel : std::int64_t { Cudnn, Flash, Efficient };
 
-  static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    const auto saved = context->get_saved_variables();
-    const Tensor &packed = saved[0], &hidden_by = saved[1], &kept = saved[2], &mixed = saved[3],
-                 &logsumexp = saved[4], &seed = saved[5], &offset = saved[6];
-    const Heads heads =
-        heads_of(packed, context->saved_data["queries"].toInt(), context->saved_data["keys"].toInt());
-    const auto [q, k, v] = split_heads(packed, heads);
-    const Tensor grad_mixed = grads[0]
-                                  .contiguous()
-                                  .view({packed.size(0), packed.size(1), heads.queries, heads.size})
-                                  .transpose(1, 2);
-    const Tensor mask =
-        kept.defined() ? kept : mask_of(hidden_by, heads.queries, packed.size(1), packed.options());
-    const auto [grad_q, grad_k, grad_v, grad_mask] = at::_scaled_dot_product_efficient_attention_backward(
-        grad_mixed, q, for_groups(k, heads), for_groups(v, heads), mask, mixed, logsumexp, seed, offset,
-        /*dropout_p=*/0.0, /*grad_input_mask=*/{true, true, true, false}, /*is_causal=*/false);
-    return {pack_gradients(grad_q, sum_of_groups(grad_k, heads), sum_of_groups(grad_v, heads)), Tensor(),
-            Tensor(), Tensor(), Tensor()};
-  }
-
-  static Heads heads_of(const Tensor& packed, std::int64_t queries, std::int64_t keys) {
-    Heads heads{.queries = static_cast<int>(queries), .keys = static_cast<int>(keys)};
-    heads.size = static_cast<int>(packed.size(2)) / heads.all();
-    return heads;
-  }
-};
-
-// In 16 bits, with heads of a multiple of 8: by memory-efficient attention, which adds a bias to the scores.
-Tensor masked_attention(const Tensor& qkv, const Heads& heads, const Tensor& hidden_by) {
-  return MaskedAttentionFunction::apply(qkv, hidden_by, heads.queries, heads.keys, wants_gradient({qkv}));
+// Efficient attention adds a bias to the scores, which hides keys; the others have none.
+Kernel kernel_for(const Tensor& queries, bool hides, bool deterministic) {
+  if (hides) return Kernel::Efficient;
+  const bool fits = queries.size(3) <= 128 && queries.size(2) > 1;  // cuDNN has none for one token
+  return !deterministic && fits ? Kernel::Cudnn : Kernel::Flash;
 }
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, std::int64_t queries, std::int64_t keys,
-                        bool causal, bool needs_gradient) {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& hidden_by,
+                        std::int64_t queries, std::int64_t keys, bool causal, bool needs_gradient) {
     at::AutoDispatchBelowADInplaceOrView below;
     context->saved_data["queries"] = queries;
     context->saved_data["keys"] = keys;
-    const Heads heads = heads_of(context, qkv);
     const Tensor packed = qkv.contiguous();
+    const Heads heads = heads_of(context, packed);
     const auto [q, k, v] = split_heads(packed, heads);
     const bool deterministic = device::gpu_context(current_stream()).deterministic;
-    const bool cudnn = !deterministic && q.size(3) <= 128 && q.size(2) > 1;  // cuDNN has none for one token
+    const Kernel kernel = kernel_for(q, hidden_by.has_value(), deterministic);
     if (deterministic) device::compute_deterministically();  // LibTorch asks its global setting
-    Tensor mixed, logsumexp, seed, offset;
-    if (cudnn) {
+    Tensor mixed, logsumexp, seed, offset, mask;
+    if (kernel == Kernel::Efficient) {
+      mask = mask_of(*hidden_by, queries, packed.size(1), packed.options());
+      std::tie(mixed, logsumexp, seed, offset) = at::_scaled_dot_product_efficient_attention(
+          q, for_groups(k, heads), for_groups(v, heads), mask, /*compute_log_sumexp=*/needs_gradient,
+          /*dropout_p=*/0.0, /*is_causal=*/false);
+      if (!is_one_row(*hidden_by)) mask = Tensor();  // a mask of many rows is made again
+    } else if (kernel == Kernel::Cudnn) {
       auto result = at::_scaled_dot_product_cudnn_attention(q, k, v, /*attn_bias=*/std::nullopt,
                                                             /*compute_log_sumexp=*/needs_gradient,
                                                             /*dropout_p=*/0.0, causal);
@@ -161,8 +122,8 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
       std::tie(mixed, logsumexp, seed, offset) =
           std::tie(std::get<0>(result), std::get<1>(result), std::get<6>(result), std::get<7>(result));
     }
-    context->save_for_backward({packed, mixed, logsumexp, seed, offset});
-    context->saved_data["cudnn"] = cudnn;
+    context->save_for_backward({packed, mixed, logsumexp, seed, offset, hidden_by.value_or(Tensor()), mask});
+    context->saved_data["kernel"] = static_cast<std::int64_t>(kernel);
     context->saved_data["causal"] = causal;
     return join_heads(mixed);
   }
@@ -171,24 +132,33 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     at::AutoDispatchBelowADInplaceOrView below;
     const auto saved = context->get_saved_variables();
     const Tensor &packed = saved[0], &mixed = saved[1], &logsumexp = saved[2], &seed = saved[3],
-                 &offset = saved[4];
+                 &offset = saved[4], &hidden_by = saved[5], &kept = saved[6];
     const Heads heads = heads_of(context, packed);
     const std::int64_t b = packed.size(0), length = packed.size(1);
+    const auto kernel = static_cast<Kernel>(context->saved_data["kernel"].toInt());
     const bool causal = context->saved_data["causal"].toBool();
     const auto [q, k, v] = split_heads(packed, heads);
     const Tensor grad_mixed =
         grads[0].contiguous().view({b, length, heads.queries, heads.size}).transpose(1, 2);
-    const auto [grad_q, grad_k, grad_v] = context->saved_data["cudnn"].toBool()
-                                              ? at::_scaled_dot_product_cudnn_attention_backward(
-                                                    grad_mixed, q, k, v, mixed, logsumexp, seed, offset,
-                                                    /*attn_bias=*/Tensor(), /*cum_seq_q=*/Tensor(),
-                                                    /*cum_seq_k=*/Tensor(), length, length,
-                                                    /*dropout_p=*/0.0, causal)
-                                              : at::_scaled_dot_product_flash_attention_backward(
-                                                    grad_mixed, q, k, v, mixed, logsumexp,
-                                                    /*cum_seq_q=*/Tensor(), /*cum_seq_k=*/Tensor(), length,
-                                                    length, /*dropout_p=*/0.0, causal, seed, offset);
-    return {pack_gradients(grad_q, grad_k, grad_v), Tensor(), Tensor(), Tensor(), Tensor()};
+    Tensor grad_q, grad_k, grad_v;
+    if (kernel == Kernel::Efficient) {
+      const Tensor mask = kept.defined() ? kept : mask_of(hidden_by, heads.queries, length, packed.options());
+      std::tie(grad_q, grad_k, grad_v, std::ignore) = at::_scaled_dot_product_efficient_attention_backward(
+          grad_mixed, q, for_groups(k, heads), for_groups(v, heads), mask, mixed, logsumexp, seed, offset,
+          /*dropout_p=*/0.0, /*grad_input_mask=*/{true, true, true, false}, /*is_causal=*/false);
+      grad_k = sum_of_groups(grad_k, heads);
+      grad_v = sum_of_groups(grad_v, heads);
+    } else if (kernel == Kernel::Cudnn) {
+      std::tie(grad_q, grad_k, grad_v) = at::_scaled_dot_product_cudnn_attention_backward(
+          grad_mixed, q, k, v, mixed, logsumexp, seed, offset, /*attn_bias=*/Tensor(), /*cum_seq_q=*/Tensor(),
+          /*cum_seq_k=*/Tensor(), length, length, /*dropout_p=*/0.0, causal);
+    } else {
+      std::tie(grad_q, grad_k, grad_v) = at::_scaled_dot_product_flash_attention_backward(
+          grad_mixed, q, k, v, mixed, logsumexp, /*cum_seq_q=*/Tensor(), /*cum_seq_k=*/Tensor(), length,
+          length,
+          /*dropout_p=*/0.0, causal, seed, offset);
+    }
+    return {pack_gradients(grad_q, grad_k, grad_v), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 
   static Heads heads_of(AutogradContext* context, const Tensor& packed) {
@@ -206,8 +176,9 @@ bool is_fused(const Tensor& qkv, const Heads& heads) {
          at::cuda::getCurrentDeviceProperties()->major >= kAmpere;
 }
 
-Tensor fused(const Tensor& qkv, const Heads& heads, bool causal) {
-  return AttentionFunction::apply(qkv, heads.queries, heads.keys, causal, wants_gradient({qkv}));
+// `hidden` as for mask_of(), or nothing.
+Tensor fused(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>& hidden, bool causal) {
+  return AttentionFunction::apply(qkv, hidden, heads.queries, heads.keys, causal, wants_gradient({qkv}));
 }
 
 // Products and a softmax; `mask` (or nothing) is added to the scores.
@@ -219,12 +190,12 @@ Tensor plain(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>&
 
 // `hidden` as for mask_of().
 Tensor masked(const Tensor& qkv, const Heads& heads, const Tensor& hidden) {
-  if (is_fused(qkv, heads)) return masked_attention(qkv, heads, hidden);
+  if (is_fused(qkv, heads)) return fused(qkv, heads, hidden, false);
   return plain(qkv, heads, mask_of(hidden, heads.queries, qkv.size(1), qkv.options()), false);
 }
 
 Tensor unmasked(const Tensor& qkv, const Heads& heads, bool causal) {
-  return is_fused(qkv, heads) ? fused(qkv, heads, causal) : plain(qkv, heads, {}, causal);
+  return is_fused(qkv, heads) ? fused(qkv, heads, {}, causal) : plain(qkv, heads, {}, causal);
 }
 
 }  // namespace

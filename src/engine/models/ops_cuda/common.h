@@ -1,4 +1,5 @@
-// Common parts of the operations in ops_cuda.h: the stream, the types of kernels, and the layout of tensors.
+// Common parts of the operations in ops_cuda.h: the stream, the types of kernels, the layout of tensors, and
+// matrix products.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -61,5 +62,28 @@ at::Tensor gradient_of(const at::Tensor& parameter);
 
 // Whether a backward may need the gradient of any of them.
 bool wants_gradient(std::initializer_list<at::Tensor> inputs);
+
+// A matrix with contiguous rows, or a batch of them. Refers to the tensor.
+struct Matrix {
+  const at::Tensor& tensor;
+  bool transposed = false;
+
+  std::int64_t rows() const { return tensor.size(transposed ? -1 : -2); }
+  std::int64_t columns() const { return tensor.size(transposed ? -2 : -1); }
+};
+
+// Terms added to a single product, of its type; undefined: none.
+struct Added {
+  at::Tensor matrix{};  // of the product's shape; possibly its output
+  at::Tensor bias{};    // added to every row
+};
+
+// out = a b + added, for each product of a batch.
+void multiply_into(const at::Tensor& out, const Matrix& a, const Matrix& b, const Added& added = {});
+
+// The weight's gradient += a^T b.
+void accumulate_product(const at::Tensor& weight, const at::Tensor& a, const at::Tensor& b);
+// The bias's gradient += the sums of the columns.
+void accumulate_sum(const at::Tensor& bias, const at::Tensor& grad_rows);
 
 }  // namespace twobw::models::ops::cuda

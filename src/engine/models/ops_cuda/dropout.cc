@@ -4,7 +4,6 @@
 
 #include "engine/models/ops_cuda.h"
 #include "engine/models/ops_cuda/common.h"
-#include "engine/models/ops_cuda/products.h"
 
 namespace twobw::models::ops::cuda {
 namespace {

@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "engine/models/ops_cuda.h"
 #include "engine/models/ops_cuda/common.h"
-#include "engine/models/ops_cuda/products.h"
 
 namespace twobw::models::ops::cuda {
 namespace {

@@ -1,4 +1,3 @@
-#include "engine/models/ops_cuda/products.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -64,7 +63,7 @@ void multiply_into(const Tensor& out, const Matrix& a, const Matrix& b, const Ad
                            .out_apart = batch_stride(out)};
   if (added.matrix.defined()) {
     TWOBW_ASSERT(added.matrix.sizes() == out.sizes() && added.matrix.scalar_type() == out.scalar_type(),
-                 "a product and what is added to it differ");
+                 "the shape or type of a product and of the matrix added to it differ");
     product.added = added.matrix.data_ptr();
     product.added_stride = stride_of(added.matrix);
   }
@@ -97,10 +96,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
+// With `stream`, x itself is a second output, whose gradient the product of the backward adds.
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& bias, const std::optional<Tensor>& residual) {
+  static tensor_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                             const std::optional<Tensor>& bias, const std::optional<Tensor>& residual,
+                             bool stream) {
     at::AutoDispatchBelowADInplaceOrView below;
+    context->set_materialize_grads(false);
     const Tensor rows = rows_of(x);
     auto sizes = x.sizes().vec();
     sizes.back() = weight.size(0);
@@ -109,44 +111,13 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
                   {.matrix = residual ? rows_of(*residual) : Tensor(), .bias = bias.value_or(Tensor())});
     context->save_for_backward({rows, weight, bias.value_or(Tensor())});
     context->saved_data["residual"] = residual.has_value();
-    return out;
-  }
-
-  static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    const auto saved = context->get_saved_variables();
-    const Tensor &rows = saved[0], &weight = saved[1], &bias = saved[2];
-    const Tensor grad_out = grads[0].contiguous();
-    const Tensor grad_rows = rows_of(grad_out);
-    Tensor grad_x;
-    if (context->needs_input_grad(0)) {
-      auto sizes = grad_out.sizes().vec();
-      sizes.back() = weight.size(1);
-      grad_x = at::empty(sizes, grad_out.options());
-      multiply_into(rows_of(grad_x), {grad_rows}, {weight});
-    }
-    if (weight.requires_grad()) accumulate_product(weight, grad_rows, rows);
-    if (bias.defined() && bias.requires_grad()) accumulate_sum(bias, grad_rows);
-    return {grad_x, Tensor(), Tensor(), context->saved_data["residual"].toBool() ? grad_out : Tensor()};
-  }
-};
-
-struct LinearAndStreamFunction : torch::autograd::Function<LinearAndStreamFunction> {
-  static tensor_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                             const std::optional<Tensor>& bias) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    context->set_materialize_grads(false);
-    const Tensor rows = rows_of(x);
-    auto sizes = x.sizes().vec();
-    sizes.back() = weight.size(0);
-    Tensor out = at::empty(sizes, x.options());
-    multiply_into(rows_of(out), {rows}, {weight, true}, {.bias = bias.value_or(Tensor())});
-    context->save_for_backward({rows, weight, bias.value_or(Tensor())});
+    if (!stream) return {out};
     return {out, at::alias(x)};
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    const Tensor grad_stream = grads[1].defined() ? grads[1].contiguous() : Tensor();
-    if (!grads[0].defined()) return {grad_stream, Tensor(), Tensor()};
+    const Tensor grad_stream = grads.size() > 1 && grads[1].defined() ? grads[1].contiguous() : Tensor();
+    if (!grads[0].defined()) return {grad_stream, Tensor(), Tensor(), Tensor(), Tensor()};
     const auto saved = context->get_saved_variables();
     const Tensor &rows = saved[0], &weight = saved[1], &bias = saved[2];
     const Tensor grad_out = grads[0].contiguous(), grad_rows = rows_of(grad_out);
@@ -160,7 +131,8 @@ struct LinearAndStreamFunction : torch::autograd::Function<LinearAndStreamFuncti
     }
     if (weight.requires_grad()) accumulate_product(weight, grad_rows, rows);
     if (bias.defined() && bias.requires_grad()) accumulate_sum(bias, grad_rows);
-    return {grad_x, Tensor(), Tensor()};
+    return {grad_x, Tensor(), Tensor(), context->saved_data["residual"].toBool() ? grad_out : Tensor(),
+            Tensor()};
   }
 };
 
@@ -171,11 +143,11 @@ std::optional<Tensor> given(const Tensor& x) {
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
-  return LinearFunction::apply(x, weight, given(bias), given(residual));
+  return LinearFunction::apply(x, weight, given(bias), given(residual), false)[0];
 }
 
 std::pair<Tensor, Tensor> linear_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const tensor_list outputs = LinearAndStreamFunction::apply(x, weight, given(bias));
+  const tensor_list outputs = LinearFunction::apply(x, weight, given(bias), std::optional<Tensor>(), true);
   return {outputs[0], outputs[1]};
 }
 
