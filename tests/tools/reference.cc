@@ -30,7 +30,6 @@
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/data/tokens.h"
-#include "engine/device/cpu.h"
 #include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/weights/double_buffer.h"

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "core/base/threads.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/transport/link.h"
 #include "engine/transport/wait_hub.h"
 

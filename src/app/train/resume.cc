@@ -15,7 +15,6 @@
 #include "core/base/config_schema.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
-#include "engine/checkpoint/load.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/store.h"
 #include "engine/weights/layout.h"

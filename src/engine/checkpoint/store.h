@@ -1,12 +1,16 @@
 // The checkpoints of a run: folders RUN/checkpoints/update-00000040, complete once they have that name.
 #pragma once
 
+#include <ATen/ATen.h>
+
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/checkpoint/load.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/checkpoint/safetensors.h"
 
 namespace twobw::checkpoint {
@@ -37,6 +41,25 @@ void copy_to(const std::string& store, const std::string& folder);
 
 // Removes partial checkpoints and all but the newest `keep` and the one with the lowest validation loss.
 void prune(const std::string& store, int keep);
+
+struct Loaded {
+  Manifest manifest;
+  // Read-only views of mapped files, which must not change during their lifetime.
+  std::map<std::string, at::Tensor> model, state;
+};
+
+// Selection by stored tensor name.
+struct Wanted {
+  std::function<bool(const std::string&name)> model, state;
+};
+
+// Verifies the checksums of the manifest, of all headers and other files, and of the selected tensors; other
+// tensors are not read. Throws InputError naming the file and tensor.
+Loaded load(const std::string& folder, const Wanted& wanted);
+// Selects all tensors.
+Loaded load(const std::string& folder);
+// All defects, one sentence each; empty if the checkpoint is intact.
+std::vector<std::string> find_problems(const std::string& folder);
 
 struct ModelPlace {
   std::string folder;                   // with the weights

@@ -39,14 +39,12 @@ class Source {
   virtual std::string describe() const = 0;
 };
 
-// `path`: a file of bytes, token files (their prefix, the .bin or the .idx), or "synthetic". Throws
-// InputError naming the configuration `key` for missing or short files, and for tokens from `vocab` on.
-std::unique_ptr<Source> open_source(const std::string& key, const std::string& path, int vocab, int length);
-
-// Opens a configuration's corpora, blended by weight, for the model's head. causal_lm: as above, but a text
-// in a blend is cut into windows in order, like token files. masked_lm: windows of texts and token files.
-// classification and regression: tsv and jsonl files. model.reset_documents takes token files or synthetic.
-// With data.tokenizer, texts are first converted to cached token files (text/corpus/configured_tokens.h).
+// Opens a configuration's corpora, blended by weight, for the model's head. causal_lm: files of bytes, token
+// files (their prefix, the .bin or the .idx) or "synthetic"; a text in a blend is cut into windows in order,
+// like token files. masked_lm: windows of texts and token files. classification and regression: tsv and jsonl
+// files. model.reset_documents takes token files or synthetic. With data.tokenizer, texts are first converted
+// to cached token files (text/corpus/configured_tokens.h). Throws InputError naming the configuration `key`,
+// for instance for missing or short files and for tokens from model.vocab on.
 std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config);
 
 // Whether open_source treats the path as token files.

@@ -18,6 +18,9 @@
 
 namespace twobw::device {
 
+// Process-wide settings, to be made before the first tensor: see device.cc.
+void initialize();
+
 struct Device {
   CoreSet cores = {};
   std::optional<GpuSlice> gpu = {};  // instead of the cores
@@ -37,6 +40,9 @@ inline at::ScalarType number_format(const std::string& precision) {
   if (precision == "bf16") return at::kBFloat16;
   return precision == "fp16" ? at::kHalf : at::kFloat;
 }
+
+// Names the calling thread and binds it and its intra-op threads, one for each core, to the cores.
+void bind_thread(const std::string& name, const CoreSet& set);
 
 // Binds the calling thread to a device for its lifetime.
 class DeviceBinding {

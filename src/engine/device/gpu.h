@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 
 namespace twobw::device {
 
@@ -23,7 +23,7 @@ const GpuContext& gpu_context(cudaStream_t stream);
 void register_gpu_stream(cudaStream_t stream, const GpuContext& context);
 void forget_gpu_stream(cudaStream_t stream);
 
-// As in engine/device/stream_event.h. Records on a stream of the calling thread's GPU, waits on one of any
+// As in engine/device/clock.h. Records on a stream of the calling thread's GPU, waits on one of any
 // GPU.
 StreamEvent record_stream_event(cudaStream_t stream);
 void await_stream_event(const StreamEvent& ready, cudaStream_t stream);

@@ -67,7 +67,6 @@ class GpuOptimizer {
                                const at::Tensor& skip) const;
   template <typename T>
   at::Tensor of_control(std::size_t offset, at::ScalarType type) const;
-  Prediction of_shard(Prediction prediction) const;
   void make_pieces(const at::TensorOptions& on_gpu);
   void predict_tensorwise(const Prediction& prediction) const;  // of the shard
   void prepare(std::span<const at::Tensor> norms, cudaStream_t stream);

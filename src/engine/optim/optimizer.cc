@@ -116,7 +116,7 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
                       const at::Tensor& all_targets, const Prediction* next_of_all) {
   const at::Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
                    target = shard_.of(all_targets);
-  const Prediction of_own = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
+  const Prediction of_own = next_of_all != nullptr ? next_of_all->of(shard_) : Prediction();
   const Prediction* const next = next_of_all != nullptr ? &of_own : nullptr;
   // 16-bit buffers are only rounded into; the master is updated.
   Streams streams{.source = if_float(source),
@@ -186,14 +186,8 @@ void Optimizer::predict_tensorwise(const Prediction& prediction) const {
                       scalars_of(prediction.learning_rate, scale, false));
 }
 
-Prediction Optimizer::of_shard(Prediction prediction) const {
-  prediction.gradient = shard_.of(prediction.gradient);
-  prediction.target = shard_.of(prediction.target);
-  return prediction;
-}
-
 void Optimizer::predict(const Prediction& of_all) const {
-  const Prediction prediction = of_shard(of_all);
+  const Prediction prediction = of_all.of(shard_);
   const Streams streams{.source = data_of(state_.master),
                         .moment1 = data_of(state_.moment1),
                         .moment2 = data_of(state_.moment2),

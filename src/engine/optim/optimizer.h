@@ -37,6 +37,14 @@ struct Prediction {
   double ratio = 1;          // m/k
   at::Tensor gradient;       // sum of the first k
   at::Tensor target;         // buffer for P
+
+  // The part of a shard.
+  Prediction of(const weights::Range& shard) const {
+    Prediction part = *this;
+    part.gradient = shard.of(gradient);
+    part.target = shard.of(target);
+    return part;
+  }
 };
 
 // The result of an update.
@@ -95,7 +103,6 @@ class Optimizer {
                std::int64_t applied) const;
   Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied,
                float loss_scale) const;
-  Prediction of_shard(Prediction prediction) const;
   void predict_tensorwise(const Prediction& prediction) const;  // of the shard
   TensorwiseScalars scalars_of(double learning_rate, float gradient_scale, bool skip) const;
   // `rounded`: 16-bit buffer for the layers' weights, or undefined.

@@ -1,13 +1,10 @@
 #include "engine/runtime/exchange.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
-#include "core/base/threads.h"
-#include "planning/host/cores.h"
 
 namespace twobw::runtime {
 namespace {
@@ -24,56 +21,6 @@ std::vector<double> read_norms(const transport::Norms& norms) {
 }
 
 }  // namespace
-
-// Sends norms from a GPU to other processes: its thread waits for them, so that no worker does.
-class NormsOutbox {
- public:
-  using Send = std::function<void(std::int64_t update, int part, const std::vector<double>& values)>;
-
-  // Both run on its thread; `fail` if norms could not be read.
-  NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
-  ~NormsOutbox();  // sends the rest
-  NormsOutbox(const NormsOutbox&) = delete;
-  NormsOutbox& operator=(const NormsOutbox&) = delete;
-
-  // Thread-safe. Norms stay valid until all stages have collected them.
-  void put(std::int64_t update, int part, const transport::Norms& norms);
-
- private:
-  struct Outgoing {
-    std::int64_t update = 0;
-    int part = 0;  // as of transport::NormExchange
-    transport::Norms norms;
-  };
-  void run();
-
-  Send send_;
-  std::function<void(const std::string& reason)> fail_;
-  Inbox<Outgoing> waiting_;
-  std::thread thread_;
-};
-
-NormsOutbox::NormsOutbox(Send send, std::function<void(const std::string& reason)> fail)
-    : send_(std::move(send)), fail_(std::move(fail)), thread_([this] { run(); }) {}
-
-NormsOutbox::~NormsOutbox() {
-  waiting_.close();
-  thread_.join();
-}
-
-void NormsOutbox::put(std::int64_t update, int part, const transport::Norms& norms) {
-  waiting_.put({update, part, norms});
-}
-
-void NormsOutbox::run() {
-  device::unbind_thread("norms");
-  try {
-    while (const std::optional<Outgoing> next = waiting_.take())
-      send_(next->update, next->part, read_norms(next->norms));
-  } catch (const std::exception& error) {
-    fail_(error.what());
-  }
-}
 
 Exchange::Exchange(transport::Processes& processes, const RankMap& rank_map, transport::WaitHub& hub,
                    transport::NormExchange& norms, int owners, transport::BatchGate& gate,
@@ -96,7 +43,8 @@ Exchange::Exchange(transport::Processes& processes, const RankMap& rank_map, tra
 }
 
 Exchange::~Exchange() {
-  outbox_.reset();
+  outbox_.close();
+  if (sender_.joinable()) sender_.join();
   processes_.detach();
 }
 
@@ -118,11 +66,22 @@ Observer Exchange::observer() const {
 void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
   if (owners_ == 1 && rank_map_.ranks_of_stage(part).front() != rank_map_.rank()) return;
   if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);
-  std::call_once(outbox_made_, [this] {
-    outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
-                                            [this](const std::string& reason) { processes_.abort(reason); });
+  // A thread of its own waits for norms on a GPU, so that no worker does. They stay valid until all stages
+  // have collected them.
+  std::call_once(sender_started_, [this] {
+    const auto abort = [this](const std::string&, const std::exception_ptr& failure) {
+      try {
+        std::rethrow_exception(failure);
+      } catch (const std::exception& error) {
+        processes_.abort(control::Failure::of(error));
+      }
+    };
+    sender_ = transport::start_helper_thread("norms", abort, [this] {
+      while (const std::optional<OutgoingNorms> next = outbox_.take())
+        send_values(next->update, next->part, read_norms(next->norms));
+    });
   });
-  outbox_->put(update, part, norms);
+  outbox_.put({update, part, norms});
 }
 
 void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {

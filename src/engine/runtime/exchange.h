@@ -2,22 +2,23 @@
 // reports, end and failure of the run. Connects the process's own groups with the others'.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "core/base/threads.h"
 #include "engine/runtime/rank_map.h"
 #include "engine/runtime/worker.h"
 #include "engine/transport/group.h"
 #include "engine/transport/processes.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::runtime {
-
-class NormsOutbox;
 
 class Exchange {
  public:
@@ -47,6 +48,11 @@ class Exchange {
 
  private:
   using Topic = transport::Processes::Topic;
+  struct OutgoingNorms {
+    std::int64_t update = 0;
+    int part = 0;  // as of transport::NormExchange
+    transport::Norms norms;
+  };
 
   void handle(Topic topic, int from, std::string_view body);
   void handle_gate(std::string_view body);
@@ -64,8 +70,9 @@ class Exchange {
   const Observer& observer_;
   std::set<int> ended_;  // ranks whose workers have ended; under the hub's lock
   int number_ = 0;
-  std::once_flag outbox_made_;
-  std::unique_ptr<NormsOutbox> outbox_;  // for norms on GPUs
+  Inbox<OutgoingNorms> outbox_;  // norms on a GPU
+  std::once_flag sender_started_;
+  std::thread sender_;
 };
 
 // One line for each process: "  process 1: last heard of 0.2 s ago".

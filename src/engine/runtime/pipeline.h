@@ -69,6 +69,7 @@ class Pipeline {
   void join_stages(std::vector<WorkerParts>& workers);
   void join_replicas(int stage);
   void join_owners(int stage);
+  transport::RemoteReplicas remote_replicas(int stage, const char* what, int tag);
   transport::MakeSum add_sums(int stage, const char* what, transport::SumRanges ranges);
   transport::SumRanges sum_ranges(int stage, Ties summed_everywhere) const;
   int gpu_of(int stage) const;

@@ -44,7 +44,7 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts);
 std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts,
                                                  AutoDevices policy = AutoDevices::Fast);
 
-// The devices for plan: auto, equally many for each process: those that the configuration names, GPUs
+// The devices for plan: auto, equally many for each process: the configuration's list, GPUs
 // (gpus_to_plan_for()), or single cores, as many as the process with the fewest has. Throws InputError as
 // above.
 std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts);
@@ -66,9 +66,9 @@ DeviceChoice choose_devices(const Config& config, const std::vector<HostDevices>
 // train.precision, and for processes that would share a GPU although NCCL forbids it.
 std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostDevices>& hosts);
 
-// The GPUs for plan: auto, equally many for each process: those that the configuration names, or whole GPUs,
-// as many as the process with the fewest has; slices if there are more processes than GPUs. Throws InputError
-// as above.
+// The GPUs for plan: auto, equally many for each process: the configuration's list, or whole GPUs, as many
+// as the process with the fewest has; slices if there are more processes than GPUs. Throws InputError as
+// above.
 std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts);
 
 }  // namespace twobw::runtime

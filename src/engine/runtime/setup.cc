@@ -89,7 +89,7 @@ std::vector<device::Device> bind_workers(const Config& config, int workers) {
 
 }  // namespace
 
-// A run on tokens does not need its tokenizer, but what is generated afterwards does.
+// A run on tokens does not need its tokenizer, but generating text from its model does.
 void check_tokenizer(const Config& config) {
   const std::string& name = config.data.tokenizer;
   const bool encodes = architecture::is_sequence_head(architecture::head_of(config.model)) &&

@@ -1,5 +1,4 @@
-// From a configuration to everything a run needs, checked: what can be refused is refused here,
-// before any time is spent.
+// Prepares and checks everything a run needs: invalid input is refused here, before any time is spent.
 #pragma once
 
 #include <memory>
@@ -23,7 +22,7 @@ struct Setup {
   Config config;
   schedule::Spec spec;  // an open split is still to be measured, see app/measure/split.h
   models::Model model;
-  checkpoint::HeadChange head_change;  // where it starts from model.from
+  checkpoint::HeadChange head_change;  // relative to model.from, if it starts from there
   std::shared_ptr<const data::Source> training, validation;
   std::vector<double> layer_seconds;    // an update's time in each layer, alone; empty unless measured
   std::vector<device::Device> devices;  // of each worker, by its number (core/schedule/spec.h)
@@ -42,11 +41,11 @@ struct PipelineOptions {
 
 schedule::Spec spec_of(const Config& config);
 
-// Over all replicas.
+// Tokens of all replicas.
 double tokens_per_update(const Config& config);
 
-// `devices`: of each worker, where they are in several processes (engine/runtime/process_devices.h); none: as
-// the configuration says, all here. Throws InputError.
+// `devices`: of each worker, if workers are in several processes (devices_of_processes()); empty: from the
+// configuration, all in this process. Throws InputError.
 Setup prepare(const Config& config, std::vector<device::Device> devices = {},
               AutoDevices policy = AutoDevices::Fast);
 
@@ -55,9 +54,9 @@ Setup prepare(const Config& config, std::vector<device::Device> devices = {},
 std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count,
                                    AutoDevices policy = AutoDevices::Fast);
 
-// What prepare() asks of stages without data or an optimizer. All throw InputError: a split that is not the
-// model's; the devices of `workers`, which must compute in train.precision; a tokenizer with more
-// tokens than the model.
+// The checks of prepare() for programs without data or an optimizer. They throw InputError: for a split that
+// does not cover the model's layers; for devices that cannot compute in train.precision; for a tokenizer
+// with more tokens than the model.
 void check_split(const Config& config, const models::Model& model);
 std::vector<device::Device> devices_for(const Config& config, int workers);
 void check_tokenizer(const Config& config);

@@ -26,7 +26,8 @@ struct Snapshot {
   // batch reads: "predicted", or "before1", "before2" of one or two updates earlier.
   std::vector<std::pair<std::string, at::Tensor>> buffers;
   optim::Counters counters;
-  // Waits until the copies are complete, from any thread; empty: they are. Only then the rest may be read.
+  // Blocks until the copies are complete; thread-safe. Buffers and counters may be read only afterwards.
+  // Empty if the copies are complete already.
   std::function<void(Snapshot&)> await;
 };
 

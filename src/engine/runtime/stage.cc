@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::runtime {

@@ -2,7 +2,7 @@
 // and updates on a CPU (cpu_compute.cc) or a GPU (gpu/compute.cc).
 //
 // On a GPU every call queues work and returns; its results are ready when the queue has reached them
-// (engine/device/stream_event.h).
+// (engine/device/clock.h).
 #pragma once
 
 #include <ATen/ATen.h>

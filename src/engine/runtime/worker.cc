@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 #include "engine/optim/optimizer.h"
 
 namespace twobw::runtime {

@@ -1,7 +1,7 @@
 // Collectives of a worker's gradients: sums over replicas, sums of ties, and the norm.
 #include <algorithm>
 
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 #include "engine/runtime/worker.h"
 
 namespace twobw::runtime {

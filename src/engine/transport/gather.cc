@@ -2,24 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "engine/transport/sum_rounds.h"
 
 namespace twobw::transport {
-namespace {
 
-std::vector<int> distinct(const std::vector<int>& ranks) {
-  std::vector<int> processes;
-  std::ranges::unique_copy(ranks, std::back_inserter(processes));
-  return processes;
-}
-
-}  // namespace
-
-RemoteGather::RemoteGather(RemoteGatherSetup setup, std::vector<weights::Range> parts)
-    : setup_(std::move(setup)),
-      processes_(distinct(setup_.ranks)),
+RemoteGather::RemoteGather(RemoteReplicas replicas, std::vector<weights::Range> parts,
+                           std::shared_ptr<GpuGatherer> gpu)
+    : replicas_(std::move(replicas)),
+      processes_(distinct(replicas_.ranks)),
       parts_(std::move(parts)),
-      thread_(start_helper_thread(setup_.name, setup_.on_failure, [this] { work(); })) {}
+      gpu_(std::move(gpu)),
+      thread_(start_helper_thread(replicas_.name, replicas_.on_failure, [this] { work(); })) {}
 
 RemoteGather::~RemoteGather() {
   jobs_.close();
@@ -32,29 +25,30 @@ void RemoteGather::put(Gathered buffers, Done done) {
 
 void RemoteGather::work() {
   while (const std::optional<Job> job = jobs_.take()) job->done(exchange(job->buffers));
-  if (!setup_.gpu) return;
-  setup_.gpu->drain();
-  barrier(setup_.wire, setup_.tag, processes_);  // a peer may still read this GPU's memory
+  if (!gpu_) return;
+  gpu_->drain();
+  barrier(replicas_.wire, replicas_.tag, processes_);  // a peer may still read this GPU's memory
 }
 
 // Posts receives first: a send may complete only when it is received. Between two processes parts travel in
 // the order of the replicas.
 device::StreamEvent RemoteGather::exchange(const Gathered& buffers) {
-  if (setup_.gpu) {
-    setup_.gpu->await(buffers);
-    barrier(setup_.wire, setup_.tag, processes_);
-    return setup_.gpu->exchange(buffers);
+  if (gpu_) {
+    gpu_->await(buffers);
+    barrier(replicas_.wire, replicas_.tag, processes_);
+    return gpu_->exchange(buffers);
   }
   std::vector<std::shared_ptr<Transfer>> transfers;
   const at::Tensor& whole = buffers.begin()->second.whole;
   for (std::size_t replica = 0; replica < parts_.size(); ++replica) {
-    if (setup_.ranks[replica] == setup_.wire.rank() || parts_[replica].count == 0) continue;
-    transfers.push_back(setup_.wire.receive(setup_.ranks[replica], setup_.tag, parts_[replica].of(whole)));
+    if (replicas_.ranks[replica] == replicas_.wire.rank() || parts_[replica].count == 0) continue;
+    transfers.push_back(
+        replicas_.wire.receive(replicas_.ranks[replica], replicas_.tag, parts_[replica].of(whole)));
   }
   for (const auto& [replica, buffer] : buffers) {
     for (const int rank : processes_) {
-      if (rank != setup_.wire.rank() && parts_[replica].count > 0)
-        transfers.push_back(setup_.wire.send(rank, setup_.tag, parts_[replica].of(buffer.whole)));
+      if (rank != replicas_.wire.rank() && parts_[replica].count > 0)
+        transfers.push_back(replicas_.wire.send(rank, replicas_.tag, parts_[replica].of(buffer.whole)));
     }
   }
   for (const auto& transfer : transfers) transfer->wait();

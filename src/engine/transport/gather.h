@@ -15,7 +15,6 @@
 
 #include "core/base/threads.h"
 #include "engine/transport/gpu_paths.h"
-#include "engine/transport/helper_thread.h"
 #include "engine/transport/wait_hub.h"
 #include "engine/transport/wire.h"
 #include "engine/weights/layout.h"
@@ -25,19 +24,12 @@ namespace twobw::transport {
 // Tags of a wire that a gather uses, starting at its first.
 constexpr int kGatherTags = 2;
 
-struct RemoteGatherSetup {
-  Wire& wire;
-  int tag = 0;             // the first, the same in all processes
-  std::vector<int> ranks;  // of each replica, ascending
-  std::string name;        // of the thread
-  OnFailure on_failure;
-  std::shared_ptr<GpuGatherer> gpu = nullptr;  // for buffers on GPUs
-};
-
 // Exchanges parts with other processes on a helper thread; waiters block in the hub.
 class RemoteGather {
  public:
-  RemoteGather(RemoteGatherSetup setup, std::vector<weights::Range> parts);
+  // `parts`: by replica. `gpu`: for buffers on GPUs, with the same parts.
+  RemoteGather(RemoteReplicas replicas, std::vector<weights::Range> parts,
+               std::shared_ptr<GpuGatherer> gpu = nullptr);
   ~RemoteGather();  // finishes pending exchanges, unless the wire is aborted
   RemoteGather(const RemoteGather&) = delete;
   RemoteGather& operator=(const RemoteGather&) = delete;
@@ -55,9 +47,10 @@ class RemoteGather {
   void work();
   device::StreamEvent exchange(const Gathered& buffers);
 
-  RemoteGatherSetup setup_;
-  std::vector<int> processes_;         // ranks, each once
-  std::vector<weights::Range> parts_;  // by replica
+  RemoteReplicas replicas_;
+  std::vector<int> processes_;  // ranks, each once
+  std::vector<weights::Range> parts_;
+  std::shared_ptr<GpuGatherer> gpu_;
   Inbox<Job> jobs_;
   std::thread thread_;
 };

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/transport/helper_thread.h"
 #include "engine/transport/link.h"
 #include "engine/transport/replica_sum.h"
+#include "engine/transport/wait_hub.h"
 #include "engine/transport/wire.h"
 #include "engine/weights/layout.h"
 
@@ -75,6 +75,16 @@ class GpuGatherer {
   virtual void drain() = 0;
 };
 
+// The replicas of a stage in several processes, which sum or gather over a wire, and the helper thread that
+// does it in this process.
+struct RemoteReplicas {
+  Wire& wire;
+  int tag = 0;             // the first, the same in all processes
+  std::vector<int> ranks;  // of each replica, ascending
+  std::string name;        // of the thread
+  OnFailure on_failure;
+};
+
 // Factory of one pipeline's paths, adders and gatherers, which are destroyed before it.
 class GpuPaths {
  public:
@@ -89,15 +99,9 @@ class GpuPaths {
     int gpu = 0;
   };
   virtual std::unique_ptr<GpuPath> connect(const LinkEnd& end) = 0;
-  struct Replicas {
-    Wire& wire;
-    int tag = 0;
-    std::vector<int> ranks;  // of each replica, ascending
-    int gpu = 0;
-  };
-  virtual std::unique_ptr<GpuAdder> join(const Replicas& replicas, SumRanges ranges) = 0;
+  virtual std::unique_ptr<GpuAdder> join(const RemoteReplicas& replicas, int gpu, SumRanges ranges) = 0;
   // `parts`: by replica.
-  virtual std::unique_ptr<GpuGatherer> join_owners(const Replicas& replicas,
+  virtual std::unique_ptr<GpuGatherer> join_owners(const RemoteReplicas& replicas, int gpu,
                                                    std::vector<weights::Range> parts) = 0;
 
   // Ends all transfers of this process, present and future. Thread-safe; does not block.

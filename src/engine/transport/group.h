@@ -1,5 +1,5 @@
-// Agreement of all stages without a flush: each contributes when it is ready and continues; readers of the
-// result wait for it, usually long after everyone has contributed.
+// Collectives of all stages without a flush: each stage contributes when it is ready and continues; a reader
+// blocks until the result is complete, usually long after the last contribution.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 #include "engine/transport/wait_hub.h"
 
 namespace twobw::transport {
@@ -53,34 +53,36 @@ class NormExchange {
   std::map<std::int64_t, Entry> entries_;
 };
 
-// Decides whether batch j begins, and whether the cut before it is saved. Stage 0 of replica 0 decides, once,
-// before the batch; the others learn the answer. After a batch that does not begin none does.
+// Decides whether batch j begins, and whether the state before it is saved. Stage 0 of replica 0 decides
+// once, before the batch; the other workers await the decision. After a refused batch all later ones are
+// refused.
 class BatchGate {
  public:
   explicit BatchGate(WaitHub& hub) : hub_(hub) {}
 
-  // From any thread: no further batch is to begin.
+  // Refuses all batches that have not begun. Thread-safe.
   void request_stop();
-  // From any thread: the cut before the next batch to begin is to be saved; with `stop` that batch, which
-  // makes what is saved, is the last.
+  // Requests a save at the next batch that begins, of the state before it. With `stop` that batch, during
+  // which stages save, is the last. Thread-safe.
   void request_save(bool stop);
 
-  // What stage 0 decided on a batch.
+  // The decision of stage 0 on a batch.
   struct Decision {
     std::int64_t batch = 0;
     bool begins = true;
     bool saves = false;  // the cut before it
   };
-  // Where some of the workers are in other processes, before the run: who is told of every decision made
-  // here, by stage 0's thread.
+  // Before the run, if some workers are in other processes: a callback for every decision made here, on
+  // stage 0's thread.
   void share(std::function<void(const Decision&)> on_decision);
-  // A decision of stage 0 elsewhere; in their order, from any thread.
+  // Applies a decision of stage 0 in another process. Called in the order of the decisions; thread-safe.
   void learn(const Decision& decision);
 
   // Whether the batch begins.
   bool decide(std::int64_t batch);  // stage 0
   bool await(std::int64_t batch);   // the others
-  // Whether the cut before it is to be saved, besides those of the schedule. Once it is decided on.
+  // Whether the state before the batch is saved in addition to the schedule's saves. Only after decide() or
+  // await().
   bool saves_before(std::int64_t batch);
 
  private:

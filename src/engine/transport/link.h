@@ -1,7 +1,8 @@
-// A link carries tensors from one worker to another. The runtime cannot tell implementations apart.
+// Links carry tensors from one worker to another. All implementations behave the same.
 //
-// send() never blocks; receive() does. The sender may overwrite sent tensors only once the schedule proves
-// that the receiver has used them: a stage on a GPU, whose buffers are fixed, relies on that.
+// Thread-safe. send() never blocks; receive() blocks until a message with the tag has arrived, and throws
+// WaitTimeout or Cancelled. The sender may overwrite sent tensors only once the schedule proves that the
+// receiver has used them: a stage on a GPU, whose buffers are fixed, relies on that.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 #include "engine/transport/wait_hub.h"
 
 namespace twobw::transport {

@@ -1,4 +1,5 @@
-// One rank's end of an NCCL communicator, with a stream of its own. No call blocks forever: all end on abort.
+// One rank's end of an NCCL communicator, with a stream of its own, and the collectives on it. No call blocks
+// forever: all end on abort.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>
@@ -11,8 +12,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
+#include "engine/transport/gpu_paths.h"
 
 namespace twobw::transport {
 
@@ -83,5 +86,19 @@ class NcclChannel {
   std::mutex pending_mutex_;
   std::deque<Pending> pending_;
 };
+
+// All-reduce and all-gather over the replicas of a stage that several processes have on GPUs, on one channel
+// each.
+//
+// Every process adds a part of the buffers, as in remote_sum.h: it receives that part from all replicas, adds
+// in the order of the replicas, as a sum within one process does, and sends the sum to the others; a range
+// with an owner stays with the owner.
+//
+// `ranks`: of each replica, ascending; those of `own` are here. `ranges` begin on multiples of 16 bytes.
+std::unique_ptr<GpuAdder> nccl_adder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own,
+                                     SumRanges ranges = {});
+// `parts`: by replica.
+std::unique_ptr<GpuGatherer> nccl_gatherer(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks,
+                                           int own, std::vector<weights::Range> parts);
 
 }  // namespace twobw::transport

@@ -36,7 +36,7 @@ class RemoteSum final : public ReplicaSum {
   void for_each(const Visit& visit) const override {
     for (int i = 0; i < std::ssize(all_); ++i) {
       const auto work = [&] { visit(sums_.first_replica() + i, all_[i]); };
-      sums_.setup_.gpu ? sums_.setup_.gpu->on_gpu_of(all_[i].gradient, work) : work();
+      sums_.gpu_ ? sums_.gpu_->on_gpu_of(all_[i].gradient, work) : work();
     }
   }
 
@@ -53,15 +53,17 @@ struct RemoteSums::Round {
   std::vector<std::shared_ptr<Transfer>> arriving, leaving;
 };
 
-RemoteSums::RemoteSums(RemoteSumsSetup setup) : setup_(std::move(setup)) {
-  const std::vector<int>& ranks = setup_.ranks;
+RemoteSums::RemoteSums(RemoteReplicas replicas, SumRanges ranges, std::shared_ptr<GpuAdder> gpu,
+                       std::int64_t piece)
+    : replicas_(std::move(replicas)), ranges_(std::move(ranges)), gpu_(std::move(gpu)), piece_(piece) {
+  const std::vector<int>& ranks = replicas_.ranks;
   TWOBW_ASSERT(std::ranges::is_sorted(ranks), "replicas are not in the order of the processes");
-  std::ranges::unique_copy(ranks, std::back_inserter(processes_));
-  const auto own = std::ranges::equal_range(ranks, setup_.wire.rank());
-  TWOBW_ASSERT(!own.empty(), "process {} has none of the replicas", setup_.wire.rank());
+  processes_ = distinct(ranks);
+  const auto own = std::ranges::equal_range(ranks, replicas_.wire.rank());
+  TWOBW_ASSERT(!own.empty(), "process {} has no replica", replicas_.wire.rank());
   first_ = static_cast<int>(own.begin() - ranks.begin());
   count_ = static_cast<int>(own.size());
-  thread_ = start_helper_thread(setup_.name, setup_.on_failure, [this] { work(); });
+  thread_ = start_helper_thread(replicas_.name, replicas_.on_failure, [this] { work(); });
 }
 
 RemoteSums::~RemoteSums() {
@@ -75,17 +77,17 @@ MakeSum RemoteSums::make() {
 
 void RemoteSums::work() {
   while (const std::optional<Job> job = jobs_.take()) do_job(*job);
-  if (!setup_.gpu) return;
-  setup_.gpu->drain();
-  barrier(setup_.wire, setup_.tag + kParts, processes_);  // a peer may still read this GPU's memory
+  if (!gpu_) return;
+  gpu_->drain();
+  barrier(replicas_.wire, replicas_.tag + kParts, processes_);  // a peer may still read this GPU's memory
 }
 
 void RemoteSums::do_job(const Job& job) {
-  if (setup_.gpu) {
-    setup_.gpu->await(job.parts);
-    barrier(setup_.wire, setup_.tag + kParts, processes_);
-    setup_.gpu->add_up(job.parts);
-    return setup_.gpu->then(job.parts[job.part].gradient, job.then);
+  if (gpu_) {
+    gpu_->await(job.parts);
+    barrier(replicas_.wire, replicas_.tag + kParts, processes_);
+    gpu_->add_up(job.parts);
+    return gpu_->then(job.parts[job.part].gradient, job.then);
   }
   std::vector<at::Tensor> buffers;
   for (const Contribution& one : job.parts) buffers.push_back(one.gradient);
@@ -94,8 +96,8 @@ void RemoteSums::do_job(const Job& job) {
 }
 
 void RemoteSums::plan(std::int64_t size) {
-  if (setup_.ranges.empty()) setup_.ranges = {{.count = size}};
-  rounds_ = sum_rounds(setup_.ranges, setup_.ranks, setup_.piece);
+  if (ranges_.empty()) ranges_ = {{.count = size}};
+  rounds_ = sum_rounds(ranges_, replicas_.ranks, piece_);
   std::int64_t most = 0;
   for (const SumRound& round : rounds_) {
     std::int64_t mine = 0;
@@ -103,7 +105,7 @@ void RemoteSums::plan(std::int64_t size) {
     most = std::max(most, mine);
   }
   for (int i = 0; i < 2; ++i)
-    room_.push_back(at::empty({std::ssize(setup_.ranks) - count_, most}, at::kFloat));
+    room_.push_back(at::empty({std::ssize(replicas_.ranks) - count_, most}, at::kFloat));
 }
 
 // Two rounds are in flight at a time.
@@ -120,7 +122,7 @@ void RemoteSums::add_up(const std::vector<at::Tensor>& buffers) {
     if (i > 0) finish_round(buffers, in_flight[(i - 1) % 2], spreading);
   }
   for (const auto& transfer : spreading) transfer->wait();
-  for (const SumRange& range : setup_.ranges) {
+  for (const SumRange& range : ranges_) {
     const float* sum = buffers.front().const_data_ptr<float>() + range.begin;
     for (int i = 1; range.owner == SumRange::kAll && i < count_; ++i)
       std::copy_n(sum, range.count, buffers[i].mutable_data_ptr<float>() + range.begin);
@@ -133,18 +135,18 @@ void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& roun
   for (const SumChunk& chunk : *round.chunks) {
     if (!is_mine(chunk)) continue;
     std::int64_t row = 0;
-    for (const int from : setup_.ranks) {
-      if (from == setup_.wire.rank()) continue;
+    for (const int from : replicas_.ranks) {
+      if (from == replicas_.wire.rank()) continue;
       const at::Tensor into = round.room[row++].narrow(0, column, chunk.range.count);
-      round.arriving.push_back(setup_.wire.receive(from, setup_.tag + kParts, into));
+      round.arriving.push_back(replicas_.wire.receive(from, replicas_.tag + kParts, into));
     }
     column += chunk.range.count;
   }
   for (const SumChunk& chunk : *round.chunks) {
     if (is_mine(chunk)) continue;
     for (const at::Tensor& buffer : buffers) {
-      round.leaving.push_back(setup_.wire.send(chunk.rank, setup_.tag + kParts,
-                                               buffer.narrow(0, chunk.range.begin, chunk.range.count)));
+      round.leaving.push_back(replicas_.wire.send(chunk.rank, replicas_.tag + kParts,
+                                                  buffer.narrow(0, chunk.range.begin, chunk.range.count)));
     }
   }
 }
@@ -165,13 +167,13 @@ void RemoteSums::finish_round(const std::vector<at::Tensor>& buffers, Round& rou
   };
   for (const SumChunk& chunk : *round.chunks) {
     if (is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
-    spreading.push_back(setup_.wire.receive(chunk.rank, setup_.tag + kSums, spread(chunk.range)));
+    spreading.push_back(replicas_.wire.receive(chunk.rank, replicas_.tag + kSums, spread(chunk.range)));
   }
   for (const SumChunk& chunk : *round.chunks) {
     if (!is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
     for (const int rank : processes_) {
-      if (rank != setup_.wire.rank())
-        spreading.push_back(setup_.wire.send(rank, setup_.tag + kSums, spread(chunk.range)));
+      if (rank != replicas_.wire.rank())
+        spreading.push_back(replicas_.wire.send(rank, replicas_.tag + kSums, spread(chunk.range)));
     }
   }
 }
@@ -181,8 +183,8 @@ void RemoteSums::add_chunk(const std::vector<at::Tensor>& buffers, const SumRang
                            const at::Tensor& room) const {
   std::vector<const float*> parts;  // by replica
   std::int64_t row = 0;
-  for (int replica = 0; replica < std::ssize(setup_.ranks); ++replica) {
-    const bool is_here = setup_.ranks[replica] == setup_.wire.rank();
+  for (int replica = 0; replica < std::ssize(replicas_.ranks); ++replica) {
+    const bool is_here = replicas_.ranks[replica] == replicas_.wire.rank();
     parts.push_back(is_here ? buffers[replica - first_].const_data_ptr<float>() + range.begin
                             : room[row++].const_data_ptr<float>());
   }

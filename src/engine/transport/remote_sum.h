@@ -25,20 +25,12 @@ namespace twobw::transport {
 // Tags of a wire that sums use, starting at their first.
 constexpr int kRemoteSumTags = 2;
 
-struct RemoteSumsSetup {
-  Wire& wire;
-  int tag = 0;             // the first, the same in all processes
-  std::vector<int> ranks;  // of each replica, ascending
-  std::string name;        // of the thread
-  OnFailure on_failure;
-  std::shared_ptr<GpuAdder> gpu = nullptr;  // for gradients on GPUs, with the same ranges
-  std::int64_t piece = 1 << 20;             // elements that a process, or an owner, adds in a round
-  SumRanges ranges = {};
-};
-
 class RemoteSums {
  public:
-  explicit RemoteSums(RemoteSumsSetup setup);
+  // `gpu`: for gradients on GPUs, with the same ranges. `piece`: elements that a process, or an owner, adds
+  // in a round.
+  explicit RemoteSums(RemoteReplicas replicas, SumRanges ranges = {}, std::shared_ptr<GpuAdder> gpu = nullptr,
+                      std::int64_t piece = 1 << 20);
   ~RemoteSums();  // finishes pending sums, unless the wire is aborted
   RemoteSums(const RemoteSums&) = delete;
   RemoteSums& operator=(const RemoteSums&) = delete;
@@ -63,13 +55,16 @@ class RemoteSums {
   void do_job(const Job& job);
   void add_up(const std::vector<at::Tensor>& buffers);
   void plan(std::int64_t size);
-  bool is_mine(const SumChunk& chunk) const { return chunk.rank == setup_.wire.rank(); }
+  bool is_mine(const SumChunk& chunk) const { return chunk.rank == replicas_.wire.rank(); }
   void begin_round(const std::vector<at::Tensor>& buffers, Round& round);
   void finish_round(const std::vector<at::Tensor>& buffers, Round& round,
                     std::vector<std::shared_ptr<Transfer>>& spreading);
   void add_chunk(const std::vector<at::Tensor>& buffers, const SumRange& range, const at::Tensor& room) const;
 
-  RemoteSumsSetup setup_;
+  RemoteReplicas replicas_;
+  SumRanges ranges_;
+  std::shared_ptr<GpuAdder> gpu_;
+  std::int64_t piece_;
   std::vector<int> processes_;    // distinct ranks
   int first_ = 0, count_ = 0;     // replicas here
   std::vector<SumRound> rounds_;  // of every sum

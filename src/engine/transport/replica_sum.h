@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 #include "engine/transport/group.h"
 #include "engine/transport/sum_rounds.h"
 #include "engine/transport/wait_hub.h"
@@ -31,7 +31,7 @@ class ReplicaSum {
  public:
   virtual ~ReplicaSum() = default;
 
-  // Adds parts until none is left to begin. Returns true to the one caller that is to call then().
+  // Adds parts until all have been started. Returns true to one caller, which must call then().
   virtual bool advance() = 0;
 
   // Does the work for that caller's replica once the buffers hold the sum. GPU work is queued after the sum,

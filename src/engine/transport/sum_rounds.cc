@@ -1,6 +1,7 @@
 #include "engine/transport/sum_rounds.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace twobw::transport {
 namespace {
@@ -42,9 +43,14 @@ void add_for_owners(const SumRanges& ranges, const std::vector<int>& ranks, std:
 
 }  // namespace
 
+std::vector<int> distinct(const std::vector<int>& ranks) {
+  std::vector<int> once;
+  std::ranges::unique_copy(ranks, std::back_inserter(once));
+  return once;
+}
+
 std::vector<SumRound> sum_rounds(const SumRanges& ranges, const std::vector<int>& ranks, std::int64_t piece) {
-  std::vector<int> processes;
-  std::ranges::unique_copy(ranks, std::back_inserter(processes));
+  const std::vector<int> processes = distinct(ranks);
   std::vector<SumRound> rounds;
   for (const SumRange& range : ranges) {
     if (range.owner == SumRange::kAll) add_for_all(range, processes, piece, rounds);

@@ -1,5 +1,5 @@
-// The parts of a sum over replicas: which elements go to whom, and the rounds in which several processes add
-// them. The same in all processes. Plain values, no LibTorch.
+// The plan of a sum over replicas: which process adds which elements in which round, and who receives the
+// result. The same in all processes. Plain values, no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace twobw::transport {
 // Replicas of one stage on GPUs: one kernel launch takes the addresses of all buffers.
 constexpr int kMostReplicasOnGpus = 32;
 
-// The sum of some elements goes into every replica's buffer, or into that of their owner alone; elsewhere
-// they are undefined then.
+// A range of elements whose sum goes into every replica's buffer, or only into the owner's; in the other
+// buffers the range is then undefined.
 struct SumRange {
   std::int64_t begin = 0, count = 0;
   int owner = kAll;  // a replica
@@ -28,8 +28,11 @@ struct SumChunk {
 };
 using SumRound = std::vector<SumChunk>;
 
-// `ranks`: of each replica, rising. `piece`: elements that a process, or an owner, adds in a round at most,
-// rounded up to 16 bytes.
+// Each rank once; `ranks` ascend.
+std::vector<int> distinct(const std::vector<int>& ranks);
+
+// `ranks`: of each replica, ascending. `piece`: elements that a process, or an owner, adds in a round at
+// most, rounded up to 16 bytes.
 std::vector<SumRound> sum_rounds(const SumRanges& ranges, const std::vector<int>& ranks, std::int64_t piece);
 
 }  // namespace twobw::transport

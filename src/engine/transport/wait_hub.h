@@ -1,14 +1,21 @@
 // The one lock and condition on which the workers of a process wait for each other: a pipeline hands over a
-// few hundred messages a second, and one place to wait is one place to end every wait.
+// few hundred messages a second, and one place to wait is one place to end every wait. And helper threads,
+// whose failures end all waits.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
+#include <functional>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
+
+#include "planning/host/cores.h"
 
 namespace twobw::transport {
 
@@ -59,5 +66,21 @@ class WaitHub {
   std::chrono::duration<double> timeout_;
   bool cancelled_ = false;
 };
+
+// Called on the failing thread, with its name. Not called on cancellation.
+using OnFailure = std::function<void(const std::string& thread, const std::exception_ptr& failure)>;
+
+// Starts a thread that is not pinned to the cores of workers and reports its exceptions.
+inline std::thread start_helper_thread(std::string name, OnFailure on_failure, std::function<void()> work) {
+  return std::thread([name = std::move(name), on_failure = std::move(on_failure), work = std::move(work)] {
+    device::unbind_thread(name);
+    try {
+      work();
+    } catch (const Cancelled&) {
+    } catch (...) {
+      on_failure(name, std::current_exception());
+    }
+  });
+}
 
 }  // namespace twobw::transport

@@ -205,10 +205,12 @@ class PathsInMemory final : public transport::GpuPaths {
     return std::make_unique<EndOfWay>(end.sends ? ways_->find(own, end.peer, end.tag)
                                                 : ways_->find(end.peer, own, end.tag));
   }
-  std::unique_ptr<transport::GpuAdder> join(const Replicas&, transport::SumRanges) override {
+  std::unique_ptr<transport::GpuAdder> join(const transport::RemoteReplicas&, int,
+                                            transport::SumRanges) override {
     return nullptr;
   }
-  std::unique_ptr<transport::GpuGatherer> join_owners(const Replicas&, std::vector<weights::Range>) override {
+  std::unique_ptr<transport::GpuGatherer> join_owners(const transport::RemoteReplicas&, int,
+                                                      std::vector<weights::Range>) override {
     return nullptr;
   }
   void abort() override {}

@@ -11,7 +11,7 @@
 #include "app/cli/engine/commands.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/runtime/microbatches.h"
 #include "engine/runtime/setup.h"
 

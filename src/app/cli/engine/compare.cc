@@ -13,7 +13,7 @@
 #include "app/cli/json_output.h"
 #include "app/train/comparison.h"
 #include "core/base/config.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 
 namespace twobw::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/store.h"
 #include "engine/data/masking.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "planning/architecture/families.h"

@@ -11,7 +11,7 @@
 #include "app/inference/evaluation.h"
 #include "core/base/error.h"
 #include "core/base/output.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 
 namespace twobw::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "app/cli/engine/commands.h"
 #include "app/train/huggingface.h"
 #include "core/base/json.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 
 namespace twobw::cli {
 namespace {

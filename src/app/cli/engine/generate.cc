@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "text/tokenizer/utf8.h"
 
 namespace twobw::cli {

@@ -25,7 +25,7 @@
 #include "core/base/text_file.h"
 #include "core/telemetry/progress.h"
 #include "engine/control/agreement.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/transport/processes.h"

@@ -19,7 +19,7 @@
 #include "core/base/text.h"
 #include "core/launch/world.h"
 #include "core/schedule/spec.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/runtime/setup.h"
 #include "engine/transport/processes.h"
 #include "planning/architecture/families.h"

@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/launch/world.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/transport/processes.h"
 #include "planning/architecture/families.h"
 

@@ -61,7 +61,7 @@ StoredTensor read_entry(const std::string& name, const nlohmann::json& entry, co
   StoredTensor tensor{.dtype = entry["dtype"].get<std::string>()};
   const auto element = bytes_of_type(tensor.dtype);
   if (!element)
-    fail_input("'{}' holds '{}' as {}, which is no type of the format", path, shown_name(name),
+    fail_input("'{}' holds '{}' as {}, which is not a type of the format", path, shown_name(name),
                shown_name(tensor.dtype));
   const auto shape = entry["shape"].get<std::vector<std::uint64_t>>();
   const auto range = entry["data_offsets"].get<std::vector<std::uint64_t>>();

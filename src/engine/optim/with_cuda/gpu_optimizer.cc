@@ -135,7 +135,7 @@ void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, co
   prepare(norms, stream);
   const Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
                target = shard_.of(all_targets);
-  const Prediction of_own = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
+  const Prediction of_own = next_of_all != nullptr ? next_of_all->of(shard_) : Prediction();
   const Prediction* const next = next_of_all != nullptr ? &of_own : nullptr;
   const Tensor& written = next != nullptr ? next->target : target;
   const auto work = [&](auto streams) {
@@ -184,14 +184,8 @@ void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, co
     all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
 }
 
-Prediction GpuOptimizer::of_shard(Prediction prediction) const {
-  prediction.gradient = shard_.of(prediction.gradient);
-  prediction.target = shard_.of(prediction.target);
-  return prediction;
-}
-
 void GpuOptimizer::predict(const Prediction& of_all, cudaStream_t stream) {
-  const Prediction prediction = of_shard(of_all);
+  const Prediction prediction = of_all.of(shard_);
   const auto work = [&](auto streams) {
     streams.partial_gradient = data_of(prediction.gradient);
     with_rule(prediction.learning_rate, [&](const auto& rule) {

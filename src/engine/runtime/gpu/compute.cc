@@ -12,7 +12,6 @@
 #include "engine/device/gpu.h"
 #include "engine/optim/gpu_optimizer.h"
 #include "engine/runtime/backward.h"
-#include "engine/runtime/gpu/boundary.h"
 #include "engine/runtime/gpu/graphs.h"
 #include "engine/runtime/gpu/staging.h"
 #include "engine/runtime/stage_compute.h"

@@ -2,8 +2,8 @@
 //
 // A pair of graphs belongs to a slot, a weight buffer and a gradient buffer. Forwards of a slot allocate from
 // the slot's memory pool, which the graphs of both weight buffers share: a slot holds one microbatch at a
-// time. All backwards share one pool, because they run one after the other, and so do forwards that save
-// nothing but their outputs.
+// time. All backwards share one pool, because they run one after the other; so do forwards that save only
+// their outputs.
 #pragma once
 
 #include <ATen/cuda/CUDAGraph.h>

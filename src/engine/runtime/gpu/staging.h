@@ -1,6 +1,6 @@
-// Pinned host memory between a stage's thread and its GPU: the tensors of microbatches on their way to the
-// device, results of updates and copies for checkpoints on their way back. Copies are queued, so that the
-// thread waits only for old ones.
+// Buffers around a stage on a GPU: pinned host memory for the tensors of microbatches on their way to the
+// device, for results of updates and copies for checkpoints on their way back; and the tensors that other
+// stages send. Copies are queued, so that the thread waits only for old ones.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,11 +13,13 @@
 #include <map>
 #include <vector>
 
+#include "core/base/memory_terms.h"
 #include "engine/data/batch.h"
+#include "engine/device/clock.h"
 #include "engine/device/gpu.h"
-#include "engine/device/stream_event.h"
 #include "engine/optim/kernels_cuda.h"
 #include "engine/runtime/microbatches.h"
+#include "engine/runtime/stage_compute.h"
 
 namespace twobw::runtime::gpu {
 
@@ -109,6 +111,42 @@ class HostCopies {
   c10::cuda::CUDAStream stream_;
   device::StreamEvent made_;
   bool pending_ = false;
+};
+
+// The tensors at a stage's boundaries. Graphs read and write fixed addresses, so incoming tensors are copied
+// to fixed buffers, and outgoing gradients leave from their own buffers.
+//
+// Used by the stage's thread; copies are queued on its stream. Buffers are allocated on first use under
+// capture_mutex(), which the caller must not hold.
+class Boundary {
+ public:
+  // Counts the buffers in `footprint`, which outlives this.
+  Boundary(const StageSetup& setup, Footprint& footprint);
+
+  // Copies a microbatch's inputs to inputs(slot).
+  void take_inputs(int slot, const models::Tensors& inputs);
+  const models::Tensors& inputs(int slot) const { return slots_[slot].inputs; }
+
+  // The gradients for a slot's backward at a fixed address: their own, if the setup promises that it is fixed
+  // (asserted), else that of a copy, which the next backward overwrites.
+  const models::Tensors& take_gradients(int slot, const models::Tensors& gradients);
+
+  // Copies of a microbatch's gradients that stay valid until the previous stage has used them.
+  const models::Tensors& hand_back(std::int64_t microbatch, const models::Tensors& gradients);
+
+ private:
+  struct Places {
+    models::Tensors inputs, gradients;
+  };
+  const models::Tensors& find(Places& slot, const models::Tensors& gradients);
+  const models::Tensors& bring_in(const models::Tensors& gradients);
+
+  int slots_before_;
+  bool fixed_gradient_address_;
+  Footprint& footprint_;
+  std::vector<Places> slots_;
+  models::Tensors gradients_in_;           // fixed copy, if they arrive at changing addresses
+  std::vector<models::Tensors> outgoing_;  // gradients on their way to the previous stage
 };
 
 }  // namespace twobw::runtime::gpu

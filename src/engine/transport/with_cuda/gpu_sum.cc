@@ -99,7 +99,7 @@ class Lanes {
     cuda::add_replicas(from, to, part.count, lanes_[replica].stream);
   }
 
-  // Fetches the others' values, adds them, and copies the sum to those that take it.
+  // Fetches the others' values, adds them, and copies the sum to the replicas that take it.
   void add_by_chunks(const std::vector<Contribution>& all, int replica, const SumRange& part) const {
     const Lane& lane = lanes_[replica];
     float* room = lane.room.mutable_data_ptr<float>();

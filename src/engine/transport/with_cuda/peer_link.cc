@@ -1,7 +1,6 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <deque>
 #include <map>
 #include <mutex>
 
@@ -14,9 +13,8 @@ namespace {
 
 using c10::cuda::CUDAStream;
 
-// The receiver's thread queues the copies on a stream of the link: they wait for the sender's work, and delay
-// what the receiver queues next, but not what it has queued before. Any replica may receive a tied gradient,
-// each on a GPU of its own.
+// The receiver's thread queues the copies on a stream of the link. They wait for the sender's work and delay
+// the receiver's later work, but not its earlier work. Replicas on several GPUs may receive a tied gradient.
 class PeerLink final : public Link {
  public:
   explicit PeerLink(WaitHub& hub) : mailbox_(hub) {}
@@ -40,30 +38,16 @@ class PeerLink final : public Link {
     const device::StreamEvent there = device::record_stream_event(arrival.stream);
     device::await_stream_event(there, compute);
     arrival.keep_alive.keep(received, compute);
-    arrival.keep(std::move(message.tensors), there);
+    arrival.leaving.keep(std::move(message.tensors), there);
     return received;
   }
 
  private:
-  // Tensors whose copies may still be running.
-  struct Leaving {
-    Tensors tensors;
-    device::StreamEvent gone;
-  };
   // On one GPU.
   struct Arrival {
     CUDAStream stream;
-    std::deque<Leaving> leaving;
+    LeavingTensors leaving;  // the senders' memory
     StreamKeepAlive keep_alive;
-
-    // The sender's memory must not be used again before it is copied.
-    void keep(Tensors tensors, const device::StreamEvent& gone) {
-      leaving.push_back({std::move(tensors), gone});
-      while (cudaEventQuery(static_cast<cudaEvent_t>(leaving.front().gone.get())) == cudaSuccess) {
-        leaving.pop_front();
-        if (leaving.empty()) return;
-      }
-    }
   };
 
   Arrival& arrival_on(c10::DeviceIndex gpu) {

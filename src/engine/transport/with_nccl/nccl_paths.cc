@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -16,7 +15,6 @@
 #include "core/base/output.h"
 #include "engine/device/gpu.h"
 #include "engine/transport/nccl_channel.h"
-#include "engine/transport/nccl_replicas.h"
 #include "engine/transport/stream_keep_alive.h"
 
 namespace twobw::transport {
@@ -81,10 +79,7 @@ class NcclPath final : public GpuPath {
         if (tensor.nbytes() > 0) group.send(tensor.const_data_ptr(), tensor.nbytes(), peer_);
       }
     });
-    leaving_.push_back({std::move(tensors), channel_->record()});
-    while (!leaving_.empty() &&
-           cudaEventQuery(static_cast<cudaEvent_t>(leaving_.front().gone.get())) == cudaSuccess)
-      leaving_.pop_front();
+    leaving_.keep(std::move(tensors), channel_->record());
   }
 
   // Allocates on the channel's stream: memory freed by the worker's stream would have to wait for it.
@@ -125,15 +120,9 @@ class NcclPath final : public GpuPath {
   }
 
  private:
-  // Tensors whose transfers may still be running.
-  struct Leaving {
-    Tensors tensors;
-    device::StreamEvent gone;
-  };
-
   std::shared_ptr<NcclChannel> channel_;
   int peer_;
-  std::deque<Leaving> leaving_;
+  LeavingTensors leaving_;
   mutable std::mutex mutex_;
   mutable StreamKeepAlive keep_alive_;  // under the lock: workers take
 };
@@ -146,13 +135,13 @@ class NcclPaths final : public GpuPaths {
   ~NcclPaths() override;
 
   std::unique_ptr<GpuPath> connect(const LinkEnd& end) override;
-  std::unique_ptr<GpuAdder> join(const Replicas& replicas, SumRanges ranges) override;
-  std::unique_ptr<GpuGatherer> join_owners(const Replicas& replicas,
+  std::unique_ptr<GpuAdder> join(const RemoteReplicas& replicas, int gpu, SumRanges ranges) override;
+  std::unique_ptr<GpuGatherer> join_owners(const RemoteReplicas& replicas, int gpu,
                                            std::vector<weights::Range> parts) override;
   void abort() override;
 
  private:
-  std::shared_ptr<NcclChannel> open_for(const Replicas& replicas, std::string what);
+  std::shared_ptr<NcclChannel> open_for(const RemoteReplicas& replicas, int gpu, std::string what);
   std::shared_ptr<NcclChannel> open(Wire& wire, int tag, const std::vector<int>& ranks, int gpu,
                                     std::string what);
   void greet(NcclChannel& channel, bool one_way);
@@ -211,23 +200,21 @@ std::unique_ptr<GpuPath> NcclPaths::connect(const LinkEnd& end) {
   return std::make_unique<NcclPath>(channel, end.sends ? 1 : 0);
 }
 
-std::shared_ptr<NcclChannel> NcclPaths::open_for(const Replicas& replicas, std::string what) {
-  std::vector<int> ranks;
-  std::ranges::unique_copy(replicas.ranks, std::back_inserter(ranks));
-  auto channel = open(replicas.wire, replicas.tag, ranks, replicas.gpu, std::move(what));
+std::shared_ptr<NcclChannel> NcclPaths::open_for(const RemoteReplicas& replicas, int gpu, std::string what) {
+  auto channel = open(replicas.wire, replicas.tag, distinct(replicas.ranks), gpu, std::move(what));
   greet(*channel, /*one_way=*/false);
   return channel;
 }
 
-std::unique_ptr<GpuAdder> NcclPaths::join(const Replicas& replicas, SumRanges ranges) {
-  return nccl_adder(open_for(replicas, "a sum over replicas in several processes"), replicas.ranks,
+std::unique_ptr<GpuAdder> NcclPaths::join(const RemoteReplicas& replicas, int gpu, SumRanges ranges) {
+  return nccl_adder(open_for(replicas, gpu, "a sum over replicas in several processes"), replicas.ranks,
                     replicas.wire.rank(), std::move(ranges));
 }
 
-std::unique_ptr<GpuGatherer> NcclPaths::join_owners(const Replicas& replicas,
+std::unique_ptr<GpuGatherer> NcclPaths::join_owners(const RemoteReplicas& replicas, int gpu,
                                                     std::vector<weights::Range> parts) {
-  return nccl_gatherer(open_for(replicas, "weights between replicas in several processes"), replicas.ranks,
-                       replicas.wire.rank(), std::move(parts));
+  return nccl_gatherer(open_for(replicas, gpu, "weights between replicas in several processes"),
+                       replicas.ranks, replicas.wire.rank(), std::move(parts));
 }
 
 // Sends a message on every path that is used later, `one_way` from the first to the second: failures show up

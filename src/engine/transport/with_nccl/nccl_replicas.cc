@@ -1,4 +1,4 @@
-#include "engine/transport/nccl_replicas.h"
+#include "engine/transport/nccl_channel.h"
 
 #include <c10/cuda/CUDAGuard.h>
 
@@ -18,9 +18,7 @@ constexpr std::int64_t kAligned = 4;      // elements, 16 bytes, that they are a
 // Replicas in several processes, and this process's channel to the others.
 struct Members {
   Members(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own)
-      : channel(std::move(channel)), ranks(std::move(ranks)), own(own) {
-    std::ranges::unique_copy(this->ranks, std::back_inserter(processes));
-  }
+      : channel(std::move(channel)), ranks(std::move(ranks)), processes(distinct(this->ranks)), own(own) {}
 
   bool is_here(int rank) const { return rank == own; }
   int index_of(int rank) const {
@@ -94,7 +92,8 @@ class NcclAdder final : public GpuAdder, Members {
     return gradient.to(channel->stream().device(), /*non_blocking=*/true);
   }
 
-  // The same in all processes. A process of several owners adds a piece of each in a round.
+  // Elements of an owner in a round, equal in all processes. A process with several owners adds a piece of
+  // each.
   std::int64_t piece() const {
     if (given_.empty()) return kPiece;
     std::int64_t most = 1;
