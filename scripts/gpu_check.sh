@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the kernels' tests under compute-sanitizer (of the CUDA toolkit): accesses out of bounds, then races in
-# shared memory. Needs a GPU.
+# Runs the tests of kernels and of operations under compute-sanitizer (of the CUDA toolkit), which checks this
+# program's kernels: accesses out of bounds, then races in shared memory. Needs a GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v compute-sanitizer > /dev/null; then
@@ -16,19 +16,21 @@ shards=4  # at once: racecheck took 104 s so, and had not ended after 200 s in o
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-check() {
+check() {  # tool program filter
   local tool=$1 processes=() failed=0
   for ((i = 0; i < shards; ++i)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      build/tests/twobw_cuda_tests --gtest_filter="-$left_out" --gtest_brief=1 > "$folder/$i" 2>&1 &
+      --kernel-regex kns=twobw "build/tests/$2" --gtest_filter="$3" --gtest_brief=1 > "$folder/$i" 2>&1 &
     processes+=($!)
   done
   for ((i = 0; i < shards; ++i)); do
     wait "${processes[i]}" || { cat "$folder/$i" >&2; failed=1; }
   done
   [[ $failed -eq 0 ]] || { echo "$tool: found something, see above" >&2; exit 1; }
-  echo "$tool: clean"
+  echo "$tool, $2: clean"
 }
 
-check memcheck
-check racecheck
+for tool in memcheck racecheck; do
+  check "$tool" twobw_cuda_tests "-$left_out"
+  check "$tool" twobw_cuda_torch_tests "*OpsOnGpu.*:DropoutOnGpu.*"
+done

@@ -1,4 +1,4 @@
-// Memory on the GPU for a test, and a way to say that there is none.
+// GPU memory for tests, and comparisons; tests are skipped without a GPU.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,7 +18,7 @@ inline bool has_gpu() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-// Skips the test where there is no GPU; its kernels have been compiled at least.
+// Skips the test without a GPU; its kernels have been compiled at least.
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -82,7 +82,7 @@ std::vector<float> widened(const std::vector<T>& values) {
   return result;
 }
 
-// What the kernels see, in double.
+// The values after rounding to T, in double.
 template <typename T>
 std::vector<double> seen(const std::vector<float>& values) {
   std::vector<double> result;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kWorkspace = 32 << 20;
 
-// The default stream stands for a worker's.
+// Registers the default stream as a worker's.
 class ProductsOnGpu : public CudaTest {
  protected:
   void SetUp() override {
@@ -133,8 +133,8 @@ TEST_F(ProductsOnGpu, OfHalfIntoFloat) {
   expect_products<__half, float>();
 }
 
-// Of every head of one sequence, as queries, keys and values lie packed: scores of queries and keys, and out
-// of them something of the values' shape, packed again.
+// One product per attention head, on packed queries, keys and values: the scores, and a mix of values,
+// packed again.
 template <typename T>
 void expect_batch(std::int64_t heads, std::int64_t length, std::int64_t size) {
   const std::int64_t row = 3 * heads * size;
@@ -180,7 +180,7 @@ void expect_batch(std::int64_t heads, std::int64_t length, std::int64_t size) {
             .batch = static_cast<int>(heads),
             .out_apart = size},
            nullptr);
-  std::vector<double> into(length * row, 0.0);  // stays beside what is written
+  std::vector<double> into(length * row, 0.0);  // the rest must not change
   for (std::int64_t head = 0; head < heads; ++head) {
     for (std::int64_t i = 0; i < length; ++i) {
       for (std::int64_t l = 0; l < size; ++l) {

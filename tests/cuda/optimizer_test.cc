@@ -11,7 +11,7 @@ constexpr std::int64_t kSize = 3 * cuda::kPieceSize + 17;
 constexpr float kDecay = 0.1f;
 constexpr cuda::AdamW kAdamW = {.learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
 
-// The same state on both sides; the first 100 parameters have no decay.
+// Equal states on CPU and GPU; the first 100 parameters have no decay.
 struct Sides {
   std::vector<float> master = normal(kSize, 1), moment1 = std::vector<float>(kSize),
                      moment2 = std::vector<float>(kSize), compute = master;
@@ -113,7 +113,7 @@ TEST_F(OptimizerOnGpu, WritesRoundedWeightsInHalf) {
   expect_like_the_cpu<__half>();
 }
 
-// A gradient with the loss scale of its batch does what it does without; a skip halves the scale.
+// A scaled gradient gives the same update as the unscaled one; a skip halves the scale.
 TEST_F(OptimizerOnGpu, DividesByTheLossScale) {
   const auto prepared = [](double squared_norm, const LossScaling& scaling) {
     const Buffer<double> norm{std::vector<double>{squared_norm}};
@@ -136,7 +136,7 @@ TEST_F(OptimizerOnGpu, DividesByTheLossScale) {
   EXPECT_EQ(skipped.scaling, (LossScaling{.current = 2048, .next = 512, .window = 100, .judged = 1}));
 }
 
-// A step and the prediction after it in one pass are the two passes, and the loops of the CPU.
+// A fused step and prediction equals two separate passes, and the CPU's loops.
 template <typename Compute>
 void expect_prediction_like_the_cpu(bool skip) {
   constexpr float kRatio = 1.6f;
@@ -254,7 +254,7 @@ TEST_F(OptimizerOnGpu, TheNormIsThatOfTheCpu) {
   EXPECT_EQ(sum.read()[0], norms.read()[0] + norms.read()[1]);
 }
 
-// Of more numbers than a block of threads takes at once.
+// More norms than one thread block handles in a pass.
 TEST_F(OptimizerOnGpu, ThereMayBeManyNorms) {
   constexpr int kNorms = 1003, kEach = 40;
   const std::vector<float> values = normal(kNorms * kEach, 4);

@@ -58,7 +58,7 @@ class Queue {
 
 class StreamGates : public CudaTest {
  protected:
-  // What is queued on one runs when the gate is opened; the other does not care.
+  // Work on `held` runs only once the gate is opened; work on `free` is not affected.
   static void expect_held(Queue& held, Queue& free) {
     for (Queue* queue : {&held, &free}) {  // kernels are loaded when they are first used
       queue->run();
@@ -111,7 +111,7 @@ TEST_F(StreamGates, OpenByThemselvesInTime) {
   queue.await();
 }
 
-// Events tell what the GPU takes, however slowly it was queued.
+// Events measure the GPU's time, however slowly the work was queued.
 TEST_F(StreamGates, LetAllRunInARow) {
   Queue queue;
   queue.run();

@@ -1,5 +1,4 @@
-// The building blocks of BERT on a GPU: in float against those of the CPU, in bfloat16 against the GPU's in
-// float.
+// BERT's operations on a GPU (on_gpu.h).
 #include <array>
 #include <limits>
 
@@ -11,24 +10,6 @@ namespace {
 
 using at::Tensor;
 using BertOpsOnGpu = OpsOnGpu;
-
-TEST_F(BertOpsOnGpu, ErfGelu) {
-  for (const std::int64_t width : {256, 37}) {
-    expect_like_the_cpu({.operation = [](const auto& in) { return std::vector{ops::erf_gelu(in[0])}; },
-                         .inputs = {normal({3, 5, width}, 1, 2.0)},
-                         .parameters = {}});
-  }
-}
-
-TEST_F(BertOpsOnGpu, LayerNormWithAnEpsilon) {
-  for (const double eps : {0.5, 1e-12}) {
-    expect_like_the_cpu(
-        {.operation =
-             [eps](const auto& in) { return std::vector{ops::layer_norm(in[0], in[1], in[2], eps)}; },
-         .inputs = {normal({2, 61, 768}, 1)},
-         .parameters = {normal({768}, 2), normal({768}, 3)}});
-  }
-}
 
 TEST_F(BertOpsOnGpu, LinearAndStream) {
   const Operation both = [](const auto& in) {
@@ -64,7 +45,7 @@ TEST_F(BertOpsOnGpu, FullAttention) {
              .inputs = {normal({3, length, 3 * heads * head}, 1)},
              .parameters = {}};
       expect_like_the_cpu(c, kAttentionTolerance);
-      // Of one sequence everything counts, of one a half, of one the first token.
+      // Lengths: all tokens, a half, the first alone.
       c.integers = {at::tensor({length, length / 2, 0}, at::kLong)};
       c.operation = [count](const auto& in) {
         return std::vector{ops::full_attention(in[0], count, in[1], 0.0, {.training = true}, 0)};
@@ -72,13 +53,6 @@ TEST_F(BertOpsOnGpu, FullAttention) {
       expect_like_the_cpu(c, kAttentionTolerance);
     }
   }
-}
-
-TEST_F(BertOpsOnGpu, LastToken) {
-  expect_like_the_cpu({.operation = [](const auto& in) { return std::vector{ops::last_token(in[0], in[1])}; },
-                       .inputs = {normal({3, 40, 64}, 1)},
-                       .parameters = {},
-                       .integers = {at::tensor({40, 17, 1}, at::kLong)}});
 }
 
 // Vocabularies with and without room between the rows of logits, and a few classes.
@@ -96,7 +70,7 @@ TEST_F(BertOpsOnGpu, HeadLossWithABias) {
                          .parameters = {normal({vocabulary, 64}, 2, 0.1), normal({vocabulary}, 4, 0.1)},
                          .integers = {targets},
                          .is_loss = true},
-                        // Of two classes the gradients of the bias nearly cancel.
+                        // With few classes the gradients of the bias nearly cancel.
                         vocabulary <= 3 ? 4 * kBfloat16Tolerance : kBfloat16Tolerance);
   }
 }

@@ -1,4 +1,4 @@
-// Dropout on a GPU: the masks of the CPU, bit for bit, and the same values and gradients by them.
+// Dropout on a GPU: bitwise the masks of the CPU, and the same values and gradients.
 #include "engine/models/dropout.h"
 
 #include <array>
@@ -17,10 +17,14 @@ MicrobatchContext dropout_pass(std::int64_t microbatch = 7) {
   return {.training = true, .seed = 5, .update = 6, .microbatch = microbatch, .layer = 8};
 }
 
-// Products by a factor are rounded alike, whatever computes them.
 TEST_F(DropoutOnGpu, MasksAreThoseOfTheCpu) {
-  for (const std::vector<std::int64_t>& sizes :
-       {std::vector<std::int64_t>{3, 50, 64}, {2, 5, 37}, {4, 33}, {2, 3, 40, 40}, {1, 2, 17, 17}}) {
+  for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{3, 50, 64},
+                                                 {2, 5, 37},
+                                                 {4, 33},
+                                                 {2, 3, 40, 40},
+                                                 {1, 2, 17, 17},
+                                                 {3, 2, 7, 5},
+                                                 {4099}}) {
     for (std::int64_t microbatch = 0; microbatch < 5; ++microbatch) {
       for (const double p : {0.1, 0.5}) {
         const Tensor x = normal(sizes, 1);
@@ -30,12 +34,6 @@ TEST_F(DropoutOnGpu, MasksAreThoseOfTheCpu) {
       }
     }
   }
-}
-
-TEST_F(DropoutOnGpu, IsTheIdentityOutsideTrainingAndAtZero) {
-  const Tensor x = at::ones({2, 4, 48}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
-  EXPECT_TRUE(ops::dropout(x, 0.1, {.training = false}, 0).is_same(x));
-  EXPECT_TRUE(ops::dropout(x, 0.0, {.training = true}, 0).is_same(x));
 }
 
 TEST_F(DropoutOnGpu, ValuesAndGradients) {

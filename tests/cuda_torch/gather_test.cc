@@ -1,4 +1,4 @@
-// Parts of a flat buffer from each replica to all, on slices of one GPU.
+// All-gather of a flat buffer over replicas on slices of one GPU.
 #include "engine/transport/gather.h"
 
 #include <c10/cuda/CUDAStream.h>
@@ -14,8 +14,7 @@ namespace {
 
 const std::vector<weights::Range> kOwners = {{0, 5 << 20}, {5 << 20, 0}, {5 << 20, 3 << 20}};
 
-// What a replica's queue has still to make; and as soon as the call returns it writes over all of it, after
-// what is queued.
+// Gathers parts that are still being computed, and queues an overwrite of the whole buffer right after.
 bool gather_on_slice(Gather& gather, int replica) {
   constexpr int kTurns = 12, kAdditions = 20;
   const device::GpuThread binding({.gpu = 0, .slice = replica, .slices = 4});

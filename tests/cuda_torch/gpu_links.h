@@ -1,5 +1,5 @@
-// What links between GPUs promise besides Links (tests/engine/transport/link_contract.h), and what their
-// kinds have in common.
+// The contract of links between GPUs, in addition to Links (tests/engine/transport/link_contract.h), and
+// helpers of their kinds.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>
@@ -28,7 +28,7 @@ inline device::Device half_gpu(int slice) {
 template <typename Kind>
 class GpuLinks : public Links<Kind> {
  protected:
-  // So much work that the queue is still busy with it when the thread goes on.
+  // Enough work that the queue is still busy when the call returns.
   static constexpr int kAdditions = 500;
   static constexpr std::int64_t kLarge = 1 << 26;
 
@@ -37,7 +37,7 @@ class GpuLinks : public Links<Kind> {
 
 TYPED_TEST_SUITE_P(GpuLinks);
 
-// What arrives is what the sender had queued, and neither thread has waited for it.
+// The receiver gets the results of queued work, and neither thread waits for it.
 TYPED_TEST_P(GpuLinks, CarryWhatTheSenderHasStillToCompute) {
   for (const int additions : {0, this->kAdditions}) {
     const bool first = additions == 0;  // makes connections and takes memory

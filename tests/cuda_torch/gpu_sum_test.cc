@@ -6,8 +6,8 @@
 #include <future>
 #include <vector>
 
+#include "engine/device/clock.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/device/stream_event.h"
 #include "engine/transport/group.h"
 #include "engine/transport/replica_sum.h"
 
@@ -28,8 +28,8 @@ at::Tensor values(int replica, int update, std::int64_t size) {
          static_cast<float>(update);
 }
 
-// As the workers use it: each contributes what its queue has still to compute and goes on; one of them adds
-// something to the sum and shares it; all find that in their own buffers once the norms are there.
+// As workers do: each contributes a gradient that is still being computed and continues; one adds to the sum
+// and shares the change; all have it in their own buffers once the norms have arrived.
 bool run_replica(ReplicaGroup& group, NormExchange& norms, int replica, std::int64_t size) {
   constexpr int kUpdates = 5, kAdditions = 100;
   const device::GpuThread binding({.gpu = 0, .slice = replica, .slices = 4});
@@ -80,8 +80,7 @@ TEST_P(GpuSums, AreInEveryBufferOnceTheNormsAreThere) {
   }
 }
 
-// As of replicas that share the optimizer's state: each has the sum of its part alone, and of what is for
-// all.
+// With sharded optimizer state: each replica has the sum of its own ranges and of the common ones.
 bool run_owner(ReplicaGroup& group, NormExchange& norms, const SumRanges& ranges, int replica) {
   constexpr int kUpdates = 3;
   const std::int64_t size = ranges.back().end();

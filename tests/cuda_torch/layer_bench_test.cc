@@ -1,4 +1,4 @@
-// Layers that take a GPU less time than a thread needs to queue them, timed as a run would have them.
+// Layers that run faster on a GPU than a thread queues them have the times that they have in a run.
 #include "app/measure/layer_bench.h"
 
 #include <ATen/Context.h>
@@ -11,7 +11,7 @@
 #include "app/measure/background_load.h"
 #include "app/measure/link_benchmark.h"
 #include "core/base/config.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 
 namespace twobw::measure {
 namespace {
@@ -29,7 +29,7 @@ runtime::Setup small_layers(const Settings& more) {
   return runtime::prepare(load_config("", settings));
 }
 
-// Of a GPU whose queue cannot be held back.
+// A clock whose queue cannot be held.
 class UnheldClock final : public device::Clock {
  public:
   explicit UnheldClock(device::Clock& clock) : clock_(clock) {}
@@ -89,7 +89,7 @@ class LayerBenchOnGpu : public testing::Test {
   }
 };
 
-// Within a quarter, and what events can tell.
+// Within a quarter, and the resolution of events.
 TEST_F(LayerBenchOnGpu, LayersOfAKindTakeTheSame) {
   const runtime::Setup setup = small_layers({"train.precision=bf16"});
   struct Range {

@@ -1,4 +1,4 @@
-// The links between GPUs, and between the slices of one, that need nothing but CUDA.
+// Links within a process, between GPUs and between slices of one.
 #include "engine/transport/link.h"
 
 #include "gpu_links.h"

@@ -211,7 +211,7 @@ TEST_P(ModelOnGpu, CanBeCapturedWithTheSameBits) {
   expect_captured(GetParam(), 0.0);
 }
 
-// As a stage does: the key is written where the graph reads it.
+// As in a stage: the key is written to the address that the graph reads.
 TEST_F(CapturedOnGpu, AGraphDrawsTheMasksOfTheMicrobatchThatItRunsFor) {
   register_stream(true);
   Sample model(dropping(gpt()), at::kCUDA, at::kBFloat16);

@@ -1,12 +1,12 @@
-// What goes between GPUs of several processes by NCCL, with threads as ranks: links and sums that several
-// GPUs, or a NCCL that lets ranks share one, can show.
+// Links and collectives over NCCL between GPUs of several processes, with threads as ranks. Needs several
+// GPUs, or an NCCL that lets ranks share one.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>
 
 #include "core/base/error.h"
-#include "engine/device/stream_event.h"
+#include "engine/device/clock.h"
 #include "engine/transport/gather.h"
 #include "engine/transport/gpu_paths.h"
 #include "engine/transport/nccl_channel.h"
@@ -90,70 +90,21 @@ INSTANTIATE_TEST_SUITE_P(Replicas, NcclSums,
                          testing::Values(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 0, 1},
                                          std::vector{0, 1, 2}, std::vector{0, 1, 2, 3}));
 
-// Of one round and of several, of sizes that are no multiple of anything, of less than a number each.
-TEST_P(NcclSums, HaveTheBitsOfOneProcess) {
-  const std::vector<int> ranks = GetParam();
+// Sums of one gradient of each replica, complete at the owners of `ranges` or, without, in every buffer.
+void expect_sums(const std::vector<int>& ranks, std::int64_t size, const SumRanges& ranges) {
   const int processes = ranks.back() + 1;
   const AllWires wires = wires_in_memory(processes);
   const AllPaths paths = paths_of(processes);
+  at::Tensor expected = gradient_of(0, size);
+  for (int replica = 1; replica < std::ssize(ranks); ++replica) expected += gradient_of(replica, size);
   on_all_ranks(processes, [&](int rank) {
     const int gpu = gpu_of(rank);
     const device::DeviceBinding binding("rank", whole_gpu(gpu));
-    auto adder = paths[rank]->join({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu}, {});
-    RemoteSums sums({.wire = *wires[rank],
-                     .tag = 8,
-                     .ranks = ranks,
-                     .name = "sums",
-                     .on_failure = fails_the_test(),
-                     .gpu = std::move(adder)});
-    const MakeSum make = sums.make();
-    for (const std::int64_t size : {10'007, 1, 20'000'003}) {
-      at::Tensor expected = gradient_of(0, size);
-      for (int replica = 1; replica < std::ssize(ranks); ++replica) expected += gradient_of(replica, size);
-      std::vector<Contribution> own;
-      for (int replica = 0; replica < std::ssize(ranks); ++replica) {
-        if (ranks[replica] != rank) continue;
-        own.push_back({.gradient = gradient_of(replica, size).to(binding.compute("fp32").device()),
-                       .ready = device::record_stream_event()});
-      }
-      std::promise<device::StreamEvent> made;
-      const auto sum = make(own);
-      ASSERT_TRUE(sum->advance());
-      EXPECT_FALSE(sum->advance());
-      sum->then(sums.first_replica(), [&] { made.set_value(device::record_stream_event()); });
-      device::await_stream_event(made.get_future().get());
-      for (const Contribution& one : own) EXPECT_TRUE(same_bits(one.gradient, expected)) << size;
-    }
-  });
-}
-
-// A part for each replica, and the first and the last for all; some of several rounds.
-TEST_P(NcclSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
-  const std::vector<int> ranks = GetParam();
-  const int processes = ranks.back() + 1;
-  const auto replicas = static_cast<int>(std::ssize(ranks));
-  SumRanges ranges = {{.count = 20'000'000}};
-  for (int replica = 0; replica < replicas; ++replica)
-    ranges.push_back(
-        {.begin = ranges.back().end(), .count = replica % 2 == 0 ? 9'000'000 : 16, .owner = replica});
-  ranges.push_back({.begin = ranges.back().end(), .count = 1'003});
-  const std::int64_t size = ranges.back().end();
-  const AllWires wires = wires_in_memory(processes);
-  const AllPaths paths = paths_of(processes);
-  on_all_ranks(processes, [&](int rank) {
-    const int gpu = gpu_of(rank);
-    const device::DeviceBinding binding("rank", whole_gpu(gpu));
-    auto adder = paths[rank]->join({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu}, ranges);
-    RemoteSums sums({.wire = *wires[rank],
-                     .tag = 8,
-                     .ranks = ranks,
-                     .name = "sums",
-                     .on_failure = fails_the_test(),
-                     .gpu = std::move(adder)});
-    at::Tensor expected = gradient_of(0, size);
-    for (int replica = 1; replica < replicas; ++replica) expected += gradient_of(replica, size);
+    const RemoteReplicas replicas{
+        .wire = *wires[rank], .tag = 8, .ranks = ranks, .name = "sums", .on_failure = fails_the_test()};
+    RemoteSums sums(replicas, {}, paths[rank]->join(replicas, gpu, ranges));
     std::vector<Contribution> own;
-    for (int replica = 0; replica < replicas; ++replica) {
+    for (int replica = 0; replica < std::ssize(ranks); ++replica) {
       if (ranks[replica] != rank) continue;
       own.push_back({.gradient = gradient_of(replica, size).to(binding.compute("fp32").device()),
                      .ready = device::record_stream_event()});
@@ -161,6 +112,7 @@ TEST_P(NcclSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
     std::promise<device::StreamEvent> made;
     const auto sum = sums.make()(own);
     ASSERT_TRUE(sum->advance());
+    EXPECT_FALSE(sum->advance());
     int visited = 0;
     sum->then(sums.first_replica(), [&] {
       sum->for_each([&](int replica, const Contribution& one) {
@@ -172,6 +124,9 @@ TEST_P(NcclSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
     device::await_stream_event(made.get_future().get());
     EXPECT_EQ(visited, std::ssize(own));
     for (int i = 0; i < std::ssize(own); ++i) {
+      if (ranges.empty()) {
+        EXPECT_TRUE(same_bits(own[i].gradient, expected)) << size;
+      }
       for (const SumRange& range : ranges) {
         if (range.owner != SumRange::kAll && range.owner != sums.first_replica() + i) continue;
         EXPECT_TRUE(same_bits(own[i].gradient.narrow(0, range.begin, range.count),
@@ -182,13 +137,28 @@ TEST_P(NcclSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
   });
 }
 
+// One round, less than a number each, and several rounds of odd sizes.
+TEST_P(NcclSums, HaveTheBitsOfOneProcess) {
+  for (const std::int64_t size : {10'007, 1, 20'000'003}) expect_sums(GetParam(), size, {});
+}
+
+// A range for each replica, the first and the last for all; some of several rounds.
+TEST_P(NcclSums, AreCompleteAtTheOwners) {
+  SumRanges ranges = {{.count = 20'000'000}};
+  for (int replica = 0; replica < std::ssize(GetParam()); ++replica)
+    ranges.push_back(
+        {.begin = ranges.back().end(), .count = replica % 2 == 0 ? 9'000'000 : 16, .owner = replica});
+  ranges.push_back({.begin = ranges.back().end(), .count = 1'003});
+  expect_sums(GetParam(), ranges.back().end(), ranges);
+}
+
 class NcclGathers : public NcclSums {};
 
 INSTANTIATE_TEST_SUITE_P(Replicas, NcclGathers,
                          testing::Values(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 0, 1},
                                          std::vector{0, 1, 2}));
 
-// What a queue has still to make, turn after turn in the same buffer, in one format and another.
+// Gathers parts that are still being computed, turn after turn in the same buffer, in two formats.
 TEST_P(NcclGathers, GiveAllOfItToEveryReplica) {
   constexpr int kTurns = 6;
   const std::vector<int> ranks = GetParam();
@@ -201,10 +171,9 @@ TEST_P(NcclGathers, GiveAllOfItToEveryReplica) {
   on_all_ranks(processes, [&](int rank) {
     const int gpu = gpu_of(rank);
     WaitHub hub(Seconds(60));
-    RemoteGatherSetup setup{
+    const RemoteReplicas replicas{
         .wire = *wires[rank], .tag = 8, .ranks = ranks, .name = "weights", .on_failure = fails_the_test()};
-    setup.gpu = paths[rank]->join_owners({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu}, parts);
-    RemoteGather remote(std::move(setup), parts);
+    RemoteGather remote(replicas, parts, paths[rank]->join_owners(replicas, gpu, parts));
     const auto here = static_cast<int>(std::ranges::count(ranks, rank));
     const auto first = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
     Gather gather(hub, parts, here, &remote);
@@ -230,7 +199,7 @@ TEST_P(NcclGathers, GiveAllOfItToEveryReplica) {
   });
 }
 
-// A rank that waits for one that never comes is told, and its thread and its GPU are free again.
+// An abort ends the wait for a rank that never joins, and frees thread and GPU.
 TEST(NcclPaths, AnAbortEndsWaits) {
   const std::string missing = ranks_missing(2);
   if (!missing.empty()) GTEST_SKIP() << missing;
@@ -250,8 +219,8 @@ TEST(NcclPaths, AnAbortEndsWaits) {
   EXPECT_THROW(ends[0]->send({at::zeros({1}, binding.compute("fp32"))}), Cancelled);
 }
 
-// Where nobody aborts, the watch tells when a transfer takes too long.
-TEST(NcclPaths, ATransferThatDoesNotEndIsToldOf) {
+// Without an abort, the watching thread reports a transfer that takes too long.
+TEST(NcclPaths, TransferThatDoesNotEndIsReported) {
   const std::string missing = ranks_missing(2);
   if (!missing.empty()) GTEST_SKIP() << missing;
   const AllWires wires = wires_in_memory(2);

@@ -11,7 +11,7 @@
 
 namespace twobw::transport {
 
-// Why so many ranks cannot be here; empty: they can.
+// Why `ranks` ranks cannot run here; empty if they can.
 inline std::string ranks_missing(int ranks) {
   constexpr int kSharesGpus = 23000;
   const int gpus = device::gpu_count();

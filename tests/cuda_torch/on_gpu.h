@@ -1,5 +1,5 @@
-// An operation on a GPU held against the CPU's: the same inputs and the same gradient of its output; outputs,
-// gradients of inputs and of parameters must agree.
+// Compares an operation on a GPU with the CPU's, in float, and in 16 bits with the GPU's in float: outputs
+// and gradients of inputs and parameters, for the same inputs and the same gradient of the output.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -17,8 +17,7 @@
 namespace twobw::models {
 
 inline constexpr double kFloatTolerance = 1e-5, kBfloat16Tolerance = 1e-2;
-inline constexpr double kAttentionTolerance =
-    2e-2;  // in bfloat16: probabilities and scores are rounded on the way
+inline constexpr double kAttentionTolerance = 2e-2;  // in bfloat16, which rounds scores and probabilities
 
 inline at::Tensor normal(at::IntArrayRef sizes, std::uint64_t seed, double scale = 1.0) {
   auto generator = at::detail::createCPUGenerator(seed);
@@ -30,22 +29,22 @@ inline at::Tensor random_tokens(at::IntArrayRef sizes, std::int64_t vocabulary, 
   return at::empty(sizes, at::kLong).random_(0, vocabulary, generator);
 }
 
-// Of the difference's norm to the expected one's.
 using Operation = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& in)>;
 
 struct Case {
   Operation operation;
-  std::vector<at::Tensor> inputs;      // float, on the CPU
-  std::vector<at::Tensor> parameters;  // likewise; the operation has them after the inputs
-  std::vector<at::Tensor> integers{};  // after those
-  bool is_loss = false;                // its gradient is 1
+  // On the CPU; arguments of the operation in this order.
+  std::vector<at::Tensor> inputs;      // float
+  std::vector<at::Tensor> parameters;  // float
+  std::vector<at::Tensor> integers{};
+  bool is_loss = false;  // its gradient is 1
 };
 
 struct Results {
   std::vector<at::Tensor> outputs, gradients;  // gradients: of inputs, then of parameters
 };
 
-// Parameters have gradients of float to add to; a GPU needs them, and the CPU takes them.
+// Gradients of parameters accumulate in float.
 inline Results run(const Case& c, at::Device device, at::ScalarType type) {
   std::vector<at::Tensor> in;
   for (const at::Tensor& x : c.inputs)
@@ -82,7 +81,7 @@ inline void expect_alike(const Results& actual, const Results& expected, double 
 
 class OpsOnGpu : public WorkerStreamTest {
  protected:
-  // LibTorch's own products, which attention in float consists of, refuse to be deterministic without.
+  // Attention in float uses LibTorch's products, which need it to be deterministic.
   static void SetUpTestSuite() { setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1); }
 
   static void expect_like_the_cpu(const Case& c, double bfloat16_tolerance = kBfloat16Tolerance) {
@@ -93,12 +92,21 @@ class OpsOnGpu : public WorkerStreamTest {
     }
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
       SCOPED_TRACE(c10::toString(type));
-      // Against float with the same rounded numbers: what is left is the rounding of the operation.
+      // Both have the same rounded numbers, so that only the operation rounds.
       Case rounded = c;
       for (auto* list : {&rounded.inputs, &rounded.parameters}) {
         for (at::Tensor& x : *list) x = x.to(type).to(at::kFloat);
       }
       expect_alike(run(c, at::kCUDA, type), run(rounded, at::kCUDA, at::kFloat), bfloat16_tolerance);
+    }
+  }
+
+  static void expect_same_bits_every_time(const Case& c) {
+    const Results first = run(c, at::kCUDA, at::kBFloat16);
+    for (int time = 0; time < 3; ++time) {
+      const Results again = run(c, at::kCUDA, at::kBFloat16);
+      for (std::size_t i = 0; i < first.gradients.size(); ++i)
+        EXPECT_TRUE(at::equal(again.gradients[i], first.gradients[i])) << "gradient " << i;
     }
   }
 };

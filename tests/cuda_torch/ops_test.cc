@@ -1,12 +1,11 @@
-// The building blocks on a GPU: in float against those of the CPU, in bfloat16 against the GPU's in float.
-// Each gets the same inputs and the same gradient of its output; outputs, gradients of inputs and of
-// parameters must agree.
+// Operations of all families on a GPU (on_gpu.h), in all widths that choose another kernel.
 #include "engine/models/ops.h"
 
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "on_gpu.h"
 
@@ -16,19 +15,14 @@ namespace {
 using at::Tensor;
 
 TEST_F(OpsOnGpu, Linear) {
-  for (const std::int64_t width : {64, 37}) {
-    SCOPED_TRACE(width);
+  for (const auto& [width, outputs] :
+       std::vector<std::array<std::int64_t, 2>>{{64, 192}, {37, 111}, {24, 1600}, {24, 4104}, {24, 8200}}) {
+    SCOPED_TRACE(outputs);
     const Case c{.operation = [](const auto& in) { return std::vector{ops::linear(in[0], in[1], in[2])}; },
-                 .inputs = {normal({3, 50, width}, 1)},
-                 .parameters = {normal({3 * width, width}, 2, 0.1), normal({3 * width}, 3)}};
+                 .inputs = {normal({7, 151, width}, 1)},
+                 .parameters = {normal({outputs, width}, 2, 0.1), normal({outputs}, 3)}};
     expect_like_the_cpu(c);
   }
-}
-
-TEST_F(OpsOnGpu, LinearWithoutBias) {
-  expect_like_the_cpu({.operation = [](const auto& in) { return std::vector{ops::linear(in[0], in[1], {})}; },
-                       .inputs = {normal({2, 16, 64}, 1)},
-                       .parameters = {normal({257, 64}, 2, 0.1)}});
 }
 
 TEST_F(OpsOnGpu, LinearOntoTheStream) {
@@ -40,7 +34,7 @@ TEST_F(OpsOnGpu, LinearOntoTheStream) {
 
 TEST_F(OpsOnGpu, Embedding) {
   for (const bool deterministic : {false, true}) {
-    for (const std::int64_t width : {64, 37}) {
+    for (const std::int64_t width : {64, 37, 776}) {
       SCOPED_TRACE(width);
       register_stream(deterministic);
       expect_like_the_cpu(
@@ -52,13 +46,17 @@ TEST_F(OpsOnGpu, Embedding) {
   }
 }
 
+// Rows with and without whole packs, that fit a warp's registers, a block's and neither.
 TEST_F(OpsOnGpu, LayerNorm) {
-  for (const std::int64_t width : {64, 37, 768, 1280}) {
+  for (const std::int64_t width : {16, 37, 768, 1280, 1600, 2560, 4104, 8200}) {
     SCOPED_TRACE(width);
-    expect_like_the_cpu(
-        {.operation = [](const auto& in) { return std::vector{ops::layer_norm(in[0], in[1], in[2])}; },
-         .inputs = {normal({2, 61, width}, 1)},
-         .parameters = {normal({width}, 2), normal({width}, 3)}});
+    const double eps = width == 768 ? 0.5 : 1e-5;
+    const Case c{
+        .operation = [eps](const auto& in) { return std::vector{ops::layer_norm(in[0], in[1], in[2], eps)}; },
+        .inputs = {normal({7, 151, width}, 1)},
+        .parameters = {normal({width}, 2), normal({width}, 3)}};
+    expect_like_the_cpu(c);
+    expect_same_bits_every_time(c);
   }
 }
 
@@ -85,10 +83,12 @@ TEST_F(OpsOnGpu, NormAndStream) {
 }
 
 TEST_F(OpsOnGpu, Gelu) {
-  for (const std::int64_t width : {256, 37}) {
-    expect_like_the_cpu({.operation = [](const auto& in) { return std::vector{ops::gelu(in[0])}; },
-                         .inputs = {normal({3, 5, width}, 1, 2.0)},
-                         .parameters = {}});
+  for (const auto gelu : {ops::gelu, ops::erf_gelu}) {
+    for (const std::int64_t width : {256, 37}) {
+      expect_like_the_cpu({.operation = [gelu](const auto& in) { return std::vector{gelu(in[0])}; },
+                           .inputs = {normal({3, 5, width}, 1, 2.0)},
+                           .parameters = {}});
+    }
   }
 }
 
@@ -113,7 +113,7 @@ TEST_F(OpsOnGpu, CausalAttention) {
   }
 }
 
-// So many times the mean over the targets.
+// `factor` times the mean over the targets.
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double factor,
                  Tensor* room = nullptr) {
   const double scale = factor / static_cast<double>(targets.numel());
@@ -123,7 +123,7 @@ Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targe
 
 // The CPU adds the weight's gradient in the backward, the GPU in the forward: the same after both.
 TEST_F(OpsOnGpu, HeadLoss) {
-  for (const std::int64_t vocabulary : {320, 50257}) {
+  for (const std::int64_t vocabulary : {8, 320, 50257, 200000}) {
     SCOPED_TRACE(vocabulary);
     expect_like_the_cpu(
         {.operation = [](const auto& in) { return std::vector{head_loss(in[0], in[1], in[2], 8.0)}; },
@@ -145,7 +145,7 @@ TEST_F(OpsOnGpu, HeadLossIgnoresTargetsBelowZero) {
        .is_loss = true});
 }
 
-// More rows than logits exist for at a time, the last part not whole.
+// More rows than fit the room for logits; the last part is smaller.
 TEST_F(OpsOnGpu, HeadLossInParts) {
   expect_like_the_cpu(
       {.operation = [](const auto& in) { return std::vector{head_loss(in[0], in[1], in[2], 1.0)}; },
@@ -166,7 +166,23 @@ TEST_F(OpsOnGpu, HeadLossWithoutGradients) {
   EXPECT_LT(relative_error(loss, expected), kFloatTolerance);
 }
 
-// Whatever its size was, it ends up large enough, and is used again.
+// One logit of each row; the update is skipped then.
+TEST_F(OpsOnGpu, HeadLossOfNanIsNan) {
+  Tensor weight = normal({50304, 64}, 2, 0.3);
+  weight[1234][5] = NAN;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const auto on_gpu = at::TensorOptions(at::kCUDA).dtype(type);
+    for (const bool needs_gradient : {false, true}) {
+      const Tensor parameter = weight.to(on_gpu).set_requires_grad(needs_gradient);
+      if (needs_gradient) parameter.mutable_grad() = at::zeros_like(parameter, at::kFloat);
+      const Tensor loss = head_loss(normal({3, 1, 64}, 1).to(on_gpu), parameter,
+                                    at::full({3, 1}, 99, at::TensorOptions(at::kCUDA).dtype(at::kLong)), 1.0);
+      EXPECT_TRUE(loss.isnan().item<bool>()) << type << needs_gradient;
+    }
+  }
+}
+
+// The room grows to the largest microbatch and is used again.
 TEST_F(OpsOnGpu, HeadLossInRoomThatIsGiven) {
   const Tensor weight = normal({320, 64}, 2, 0.3).cuda();
   const at::NoGradGuard none;

@@ -1,5 +1,5 @@
-// What replicas on a GPU that share the optimizer's state save, go on from and keep: the same snapshots as of
-// others, and a part of the state each.
+// Sharded optimizer state on a GPU: the same snapshots as without, resume from either, and a part of the
+// state in each replica.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

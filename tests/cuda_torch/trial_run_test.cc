@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/config.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/device/gpu_thread.h"
 
 namespace twobw::measure {
@@ -22,7 +22,7 @@ Config with(std::vector<std::string> settings) {
   return load_config("", settings);
 }
 
-// Otherwise each would leave less to the next.
+// Otherwise later runs would have less memory.
 TEST(TrialsOnGpu, RunsGiveTheirMemoryBack) {
   if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
   device::initialize();

@@ -1,4 +1,4 @@
-// A test whose current stream stands for a worker's; skipped where there is no GPU.
+// A test fixture that registers the current stream as a worker's; skipped without a GPU.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,7 +10,7 @@
 
 namespace twobw::models {
 
-// Of the whole tensor, on whichever devices the two are.
+// The relative error of the whole tensor, in the 2-norm; the tensors may be on different devices.
 inline double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
   const at::Tensor a = actual.detach().cpu().to(at::kDouble), e = expected.detach().cpu().to(at::kDouble);
   const double norm = e.norm().item<double>();
