@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "app/inference/stages.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "small_models.h"
 
 namespace twobw::inference {

@@ -10,7 +10,7 @@
 #include "app/inference/evaluation.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "small_models.h"
 #include "tests/text/corpus/testing.h"
 

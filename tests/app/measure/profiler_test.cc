@@ -9,7 +9,7 @@
 
 #include "app/measure/layer_bench.h"
 #include "core/base/error.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/device/memory.h"
 #include "engine/models/model.h"
 #include "engine/runtime/stage.h"

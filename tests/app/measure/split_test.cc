@@ -8,7 +8,7 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/runtime/setup.h"
 
 namespace twobw::measure {

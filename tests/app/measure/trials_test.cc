@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/schedule/spec.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/runtime/setup.h"
 
 namespace twobw::measure {

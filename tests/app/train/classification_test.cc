@@ -6,7 +6,7 @@
 
 #include "app/train/verify.h"
 #include "core/base/error.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/runtime/setup.h"
 #include "tests/text/corpus/testing.h"

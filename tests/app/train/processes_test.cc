@@ -17,7 +17,7 @@
 #include "core/base/text_file.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/store.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "planning/architecture/families.h"
 #include "tests/app/train/saved_config.h"
 #include "tests/engine/checkpoint/testing.h"

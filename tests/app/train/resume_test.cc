@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/store.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "planning/architecture/families.h"
 #include "planning/host/cores.h"
 #include "tests/app/train/saved_config.h"

@@ -197,21 +197,6 @@ TEST_F(Safetensors, AHeaderThatIsNotAnObjectIsRefused) {
     EXPECT_EQ(refusal(header, 8), file_ + "is not a safetensors file: its header is not JSON") << header;
 }
 
-TEST_F(Safetensors, AnyOtherDamageToTheHeaderIsRefused) {
-  for (const char* entry :
-       {R"("w":5)", R"("w":null)", R"("w":[1])", R"("w":{})",
-        R"("w":{"dtype":7,"shape":[1],"data_offsets":[0,4]})", R"("w":{"dtype":"F32","data_offsets":[0,4]})",
-        R"("w":{"dtype":"F32","shape":[1]})", R"("w":{"dtype":"F32","shape":"1","data_offsets":[0,4]})",
-        R"("w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]})",
-        R"("w":{"dtype":"F32","shape":[1],"data_offsets":["0","4"]})",
-        R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0]})",
-        R"("w":{"dtype":"F32","shape":[1000000000,1000000000],"data_offsets":[0,4]})",
-        R"("w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})"}) {
-    const std::string sentence = refusal("{" + std::string(entry) + "}", 4);
-    EXPECT_EQ(sentence.find(file_), 0u) << entry << " gives: " << sentence;
-  }
-}
-
 TEST_F(Safetensors, HeadersAreNotTrusted) {
   EXPECT_EQ(refusal(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                     R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
@@ -230,7 +215,7 @@ TEST_F(Safetensors, HeadersAreNotTrusted) {
   EXPECT_EQ(refusal(R"({"a":{"dtype":"F32","shape":[2305843009213693952,8],"data_offsets":[0,0]}})", 0),
             file_ + "is damaged: the data of 'a' does not fit its shape");
   EXPECT_EQ(refusal(R"({"a":{"dtype":"F7","shape":[1],"data_offsets":[0,1]}})", 1),
-            file_ + "holds 'a' as F7, which is no type of the format");
+            file_ + "holds 'a' as F7, which is not a type of the format");
   EXPECT_EQ(refusal(R"({"a":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})", 8),
             file_ + "holds 'a' as I32; F32, BF16, F16 and I64 are read");
   const char* const two = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
@@ -304,10 +289,6 @@ TEST_F(Safetensors, AFailedWriteLeavesTheFormerFile) {
     EXPECT_EQ(error.what(), "'" + path() + ".partial' cannot be written: Is a directory");
   }
   EXPECT_TRUE(at::equal(TensorFile(path()).view("w"), at::ones({4})));
-}
-
-TEST_F(Safetensors, AFolderThatIsMissingIsReported) {
-  EXPECT_THROW(save_safetensors(path("nowhere/model.safetensors"), {}), RunError);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Texts with a class or a number, from tsv and jsonl files: framed, shortened, padded, and put together by
-// length.
+// Texts with a class or a number, from tsv and jsonl files: special tokens, truncation, padding, and buckets
+// by length.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -120,7 +120,7 @@ TEST_F(Labelled, NumbersAreForRegression) {
   EXPECT_TRUE(has(refused(one), "y.tsv:3' has the label 'nan'; it must be a number"));
 }
 
-// A decoder's tokenizer has no [CLS] and [SEP]; the text's own last token tells of it.
+// A decoder's tokenizer has no [CLS] and [SEP]; the model classifies by the text's own last token.
 TEST_F(Labelled, TextsStandAloneWhereTheTokenizerAddsNothing) {
   Config one = config(folder_.write("x.tsv", "text\tlabel\nab\t1\ncdefghijkl\t0\n"));
   one.data.tokenizer = "bytes";
@@ -193,7 +193,7 @@ TEST_F(ManyTexts, BucketsDoNotShowTheLayout) {
     EXPECT_EQ(trained(layout(replicas, m, b, 4), 25), order);
 }
 
-// Microbatches of CPU cores have no places that are padding in all sequences.
+// On CPU cores, padding common to all sequences of a microbatch is cut.
 TEST_F(ManyTexts, BucketsSparePadding) {
   std::map<int, std::int64_t> places;
   for (const int bucket : {0, 5}) {
@@ -264,19 +264,6 @@ TEST_F(Labelled, WhatCannotBeIsRefusedInOneSentence) {
             "model.context is 4; with the special tokens around two texts it must be at least 5");
   pair.model.token_types = 1;
   EXPECT_EQ(refused(pair), "model.token_types is 1, but with data.pair there are two; it must be at least 2");
-}
-
-TEST_F(Labelled, WhatTheModelDoesNotExpectIsRefused) {
-  Config one = config(folder_.write("x.tsv", "text\tlabel\na b c d e f g\t1\na b c d e f\t4\n"));
-  EXPECT_EQ(refused(one), "model.num_labels is 4, but data.train '" + folder_.file("x.tsv") +
-                              "' has class 4; it must be at least 5");
-  one.model.num_labels = 5;
-  EXPECT_EQ(refused(one), "");
-  one.model.padding = false;
-  EXPECT_EQ(refused(one), "");
-  one.model.context = 9;
-  EXPECT_EQ(refused(one), "model.padding is false, but data.train '" + folder_.file("x.tsv") +
-                              "' has sequences of 8 tokens, less than model.context = 9; it must be true");
 }
 
 }  // namespace labelled

@@ -1,4 +1,4 @@
-// Token files as BERT is trained on them: framed, and masked anew in every epoch.
+// Token files for BERT: windows between [CLS] and [SEP], with another mask in every epoch.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -23,7 +23,7 @@ constexpr int kPad = 0, kUnknown = 1, kCls = 2, kSep = 3, kMask = 4, kVocab = 10
 
 class MaskedText : public ::testing::Test {
  protected:
-  // 12 windows of 8 tokens and a rest of 3; every second token goes on with a word, every 20th is unknown.
+  // 12 windows of 8 tokens and a remainder of 3. Every second token continues a word, every 20th is unknown.
   MaskedText() {
     std::string vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
     for (int id = 5; id < kVocab; ++id) vocab += (id % 2 == 0 ? "##t" : "t") + std::to_string(id) + "\n";
@@ -55,7 +55,7 @@ class MaskedText : public ::testing::Test {
     return refusal([&] { open(config); });
   }
 
-  // The text of a window again, from what is seen and what is to be predicted.
+  // The original tokens of a window: its targets, and its input elsewhere.
   static std::vector<std::int64_t> original(const Batch& batch, int row) {
     std::vector<std::int64_t> tokens;
     for (int i = 0; i < kContext; ++i) {
@@ -83,11 +83,11 @@ TEST_F(MaskedText, IsFramedAndFillsTheSequence) {
     expected.push_back(kSep);
     EXPECT_EQ(original(batch, row), expected);
   }
-  // Neither the frame nor what is unknown is to be predicted; the rest may be.
+  // Targets are neither special nor unknown tokens.
   const at::Tensor targets = batch[Field::Targets];
   EXPECT_TRUE(targets.eq(kIgnored).logical_or(targets.ge(5)).all().item<bool>());
   EXPECT_NEAR(targets.ge(0).sum().item<double>() / 92, 0.5, 0.15);
-  // Only what is asked for.
+  // Only the requested fields.
   const Batch lengths = source->random({}, 2, kContext, {Field::Lengths, Field::LossScale});
   EXPECT_FALSE(lengths[Field::Tokens].defined());
   EXPECT_FALSE(lengths[Field::LossScale].defined());

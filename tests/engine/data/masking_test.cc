@@ -25,7 +25,7 @@ Masked masked(const Masking& masking, std::uint64_t key, Ids tokens) {
   return result;
 }
 
-// 0, 1, 2, ..., none of them the mask.
+// 0, 1, 2, ..., without the mask.
 Ids counting_to(std::int64_t count) {
   Ids tokens(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) tokens[static_cast<std::size_t>(i)] = i % kMask;
@@ -76,7 +76,8 @@ TEST(Masking, TakesWordsAsAWhole) {
   masking.continues.resize(20);
   for (std::size_t token = 10; token < 20; ++token) masking.continues[token] = true;
   masking.special = {true};
-  // Words of one to four tokens; the first goes on from before the window, another from a special token.
+  // Words of one to four tokens. The first continues a word before the window, another follows a special
+  // token.
   const std::vector<Ids> words = {{10, 11}, {1}, {2, 12}, {0}, {13}, {3, 14, 15, 16}, {4, 17}, {5}};
   Ids tokens;
   for (const Ids& word : words) tokens.insert(tokens.end(), word.begin(), word.end());

@@ -1,11 +1,22 @@
-// The microbatches that a run trains on.
+// Sources of one corpus, and the microbatches that a run trains on.
 #pragma once
+
+#include <memory>
+#include <string>
 
 #include "core/base/config.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/microbatches.h"
 
 namespace twobw::data {
+
+// Next-token windows of `length` tokens below `vocab`.
+inline std::unique_ptr<Source> open_text(const std::string& path, int vocab, int length) {
+  Config config;
+  config.model.vocab = vocab;
+  config.model.context = length;
+  return open_source("data.train", {{.path = path}}, config);
+}
 
 // Calls visit(batch) for all microbatches of the first updates, replica after replica.
 template <typename Visit>

@@ -26,7 +26,7 @@ double sum_of(const std::vector<double>& weights) {
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
-// The farthest that any corpus is from its part, over the prefixes of `count` sequences.
+// The largest deviation of any corpus from its share, over the prefixes of `count` sequences.
 double farthest(const std::vector<double>& weights, std::int64_t count) {
   const Blend blend(weights);
   std::vector<std::int64_t> given(weights.size(), 0);
@@ -86,7 +86,7 @@ class Blended : public ::testing::Test {
  protected:
   static constexpr int kContext = 4;
 
-  // Bytes that say which corpus they are of, and which window: 7 windows of 'a', 5 of 'b'.
+  // Bytes that name corpus and window: 7 windows of 'a', 5 of 'b'.
   Blended() {
     for (const auto& [name, windows] : {std::pair{'a', 7}, std::pair{'b', 5}}) {
       std::string text;
@@ -165,12 +165,6 @@ TEST_F(Blended, ValidationIsBlendedTooAndInOrder) {
   EXPECT_EQ(of('b', order), (std::vector<std::string>{"b0", "b1", "b2", "b3", "b4", "b0"}));
 }
 
-TEST_F(Blended, SaysWhatItIsOf) {
-  const Config one = config(1, 1, 4);
-  EXPECT_EQ(open_source("data.train", one.data.train, one)->describe(),
-            "75% of " + folder_.file("a") + " (29 bytes), 25% of " + folder_.file("b") + " (21 bytes)");
-}
-
 }  // namespace blending
 
 namespace bucketing {
@@ -202,7 +196,7 @@ TEST(Buckets, HoldExamplesOfLikeLengthInRandomOrder) {
     first.push_back(length_of(begin[0]));
   }
   EXPECT_FALSE(std::ranges::is_sorted(first));
-  // What fills no bucket is the longest, and comes last.
+  // The remainder that fills no bucket has the longest examples, and comes last.
   for (int i = 96; i < 100; ++i) EXPECT_GE(length_of(order[static_cast<std::size_t>(i)]), 32);
   EXPECT_EQ(order, order_by_length(numbers_to(100), 12, 5, length_of));
   EXPECT_NE(order, order_by_length(numbers_to(100), 12, 6, length_of));

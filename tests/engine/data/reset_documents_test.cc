@@ -1,4 +1,4 @@
-// Windows of token files whose documents are computed each by itself.
+// Windows of token files with model.reset_documents: no token attends to another document.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,6 @@ namespace {
 namespace apart {
 
 using corpus::testing::Folder;
-using corpus::testing::refusal;
 using corpus::testing::write_counting;
 using Numbers = std::vector<std::int64_t>;
 
@@ -30,7 +29,8 @@ Numbers row_of(const at::Tensor& tensor, int row) {
 
 class ResetDocuments : public ::testing::Test {
  protected:
-  // The same number of windows. Documents end within windows, at their ends, several in one, and in none.
+  // Two corpora with equally many windows. Documents end within windows and at their ends; some windows have
+  // several ends, some none.
   ResetDocuments() {
     write_counting(folder_, "x", {50, 1, 0, 69, 8, 47});
     write_counting(folder_, "y", std::vector<int>(57, 3));
@@ -49,7 +49,7 @@ class ResetDocuments : public ::testing::Test {
   }
   Corpora only(const std::string& name) const { return {{folder_.file(name), 1}}; }
 
-  // A row of a text whose documents begin at these places, token by token.
+  // Checks a row of a text whose documents begin at `begins`, token by token.
   static void expect_apart(const Batch& batch, int row, const std::set<std::int64_t>& begins) {
     const Numbers tokens = row_of(batch[Field::Tokens], row);
     Numbers positions, targets;
@@ -97,17 +97,20 @@ TEST_F(ResetDocuments, CorporaAreBlended) {
     expect_apart(sample, row, blend(10 + row).corpus == 0 ? begins_of_x_ : begins_of_y());
 }
 
-// The mean is over the targets that are left.
+// The loss is the mean over the targets of all replicas that are not ignored.
 TEST_F(ResetDocuments, IgnoredTargetsDoNotCount) {
-  const Config one = config(only("y"));
+  Config one = config(only("y"));
+  one.pipeline.replicas = 2;
   const auto source = open(only("y"));
   runtime::MicrobatchSource microbatches(one, *source, *source, kFields | BatchFields{Field::LossScale});
   std::int64_t labels = 0;
   double scale = 0;
-  for (int k = 0; k < one.pipeline.microbatches; ++k) {
-    const models::MicrobatchContext pass = microbatches.training(0, k);
-    labels += pass.batch[Field::Targets].ge(0).sum().item<std::int64_t>();
-    scale = pass.batch[Field::LossScale].item<double>();
+  for (int replica = 0; replica < 2; ++replica) {
+    for (int k = 0; k < one.pipeline.microbatches; ++k) {
+      const models::MicrobatchContext pass = microbatches.training(replica, k);
+      labels += pass.batch[Field::Targets].ge(0).sum().item<std::int64_t>();
+      scale = pass.batch[Field::LossScale].item<double>();
+    }
   }
   EXPECT_LT(labels, one.pipeline.batch() * kContext * 3 / 4);
   EXPECT_EQ(scale, 1.0 / static_cast<double>(labels));
@@ -129,14 +132,6 @@ TEST_F(ResetDocuments, MadeUpTextHasDocumentsToo) {
     }
   }
   EXPECT_TRUE(cut);
-}
-
-TEST_F(ResetDocuments, ATextIsRefused) {
-  const std::string text = folder_.write("text", std::string(100, 'x'));
-  const std::string sentence = "model.reset_documents is true, but data.train '" + text +
-                               "' is a text without documents; make token files of it with twobw prepare";
-  EXPECT_EQ(refusal([&] { open({{text, 1}}); }), sentence);
-  EXPECT_EQ(refusal([&] { open({{folder_.file("x"), 1}, {text, 1}}); }), sentence);
 }
 
 }  // namespace apart

@@ -1,4 +1,4 @@
-// Pairs of which BERT tells whether the second part follows the first.
+// Sentence pairs: BERT predicts whether the second part follows the first.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ constexpr int kWindows = 9;
 
 class Pairs : public ::testing::Test {
  protected:
-  // A token says its place in the stream.
+  // A token's id is its position in the stream.
   Pairs() {
     std::string vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", bin;
     Index index;

@@ -34,7 +34,7 @@ TEST(SyntheticSequences, EndBeforeTheContextAndHaveTwoParts) {
   EXPECT_TRUE(sample(whole, 1)[Field::Lengths].eq(kContext).all().item<bool>());
 }
 
-TEST(SyntheticSequences, AMaskHidesWhatIsToBeTold) {
+TEST(SyntheticSequences, MaskHidesTheTargets) {
   const Batch batch = sample(model_of(), 1);
   const at::Tensor counts = batch[Field::Targets].ge(0);
   EXPECT_GT(counts.sum().item<std::int64_t>(), 50);

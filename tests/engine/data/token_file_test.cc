@@ -24,12 +24,12 @@ constexpr int kVocab = 1000, kLength = 8;
 
 class TokenFiles : public ::testing::Test {
  protected:
-  // 21 windows of 8 and a rest that fills none.
+  // 21 windows of 8, and a remainder that fills none.
   TokenFiles() { write_counting(folder_, "x", {50, 1, 0, 70, 54}); }
 
   std::unique_ptr<Source> open(const std::string& name = "x", int vocab = kVocab,
                                int length = kLength) const {
-    return open_source("data.train", folder_.file(name), vocab, length);
+    return open_text(folder_.file(name), vocab, length);
   }
   std::string refusal(const std::string& name, int vocab = kVocab, int length = kLength) const {
     return corpus::testing::refusal([&] { open(name, vocab, length); });
@@ -40,7 +40,7 @@ class TokenFiles : public ::testing::Test {
 
 constexpr std::int64_t kWindows = 21;
 
-// The window that each row is.
+// The index of each row's window.
 std::vector<std::int64_t> windows_in(const at::Tensor& tokens) {
   std::vector<std::int64_t> found;
   for (std::int64_t row = 0; row < tokens.size(0); ++row) {
@@ -51,7 +51,7 @@ std::vector<std::int64_t> windows_in(const at::Tensor& tokens) {
   return found;
 }
 
-// Of the first updates, replica after replica.
+// The windows of the first updates, replica after replica.
 std::vector<std::int64_t> trained(const Source& source, int replicas, int m, int b, int updates,
                                   std::uint64_t seed = 0) {
   Config config;
@@ -126,7 +126,7 @@ TEST_F(TokenFiles, AreNamedByPrefixOrByEitherFile) {
   EXPECT_TRUE(names_token_file(folder_.file("x")));
   folder_.write("text", std::string(100, 'x'));
   folder_.write("text.idx", "");
-  EXPECT_FALSE(names_token_file(folder_.file("text")));  // what is there by its full name comes first
+  EXPECT_FALSE(names_token_file(folder_.file("text")));  // a file with exactly this name has precedence
 }
 
 TEST_F(TokenFiles, TooShortOrTooWideAreRefusedInOneSentence) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.h"
+#include "tests/engine/data/microbatches.h"
 
 namespace twobw::data {
 namespace {
@@ -43,22 +43,13 @@ Row row(const Tensor& tokens, int index) {
   return {one.data_ptr<std::int64_t>(), one.data_ptr<std::int64_t>() + one.numel()};
 }
 
-std::string refusal(const std::string& path, int vocab, int length) {
-  try {
-    open_source("data.train", path, vocab, length);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
 bool same(const Batch& a, const Batch& b) {
   return at::equal(a[Field::Tokens], b[Field::Tokens]) && at::equal(a[Field::Targets], b[Field::Targets]);
 }
 
 TEST(Bytes, AreTokensAndTheTargetsAreOnePlaceOn) {
   const File file(counting(100));
-  const auto source = open_source("data.train", file.path(), 256, 8);
+  const auto source = open_text(file.path(), 256, 8);
   for (const Batch& sample : {source->random({.key = 1}, 3, 8), source->sequential(2, 3, 8)}) {
     EXPECT_EQ(sample[Field::Tokens].sizes(), (std::vector<std::int64_t>{3, 8}));
     EXPECT_EQ(sample[Field::Tokens].scalar_type(), at::kLong);
@@ -69,15 +60,15 @@ TEST(Bytes, AreTokensAndTheTargetsAreOnePlaceOn) {
 
 TEST(Bytes, AboveAsciiAreTokensToo) {
   const File file("\xff\xfe\x80");
-  const Batch sample = open_source("data.train", file.path(), 256, 2)->sequential(0, 1, 2);
+  const Batch sample = open_text(file.path(), 256, 2)->sequential(0, 1, 2);
   EXPECT_EQ(row(sample[Field::Tokens], 0), (Row{255, 254}));
   EXPECT_EQ(row(sample[Field::Targets], 0), (Row{254, 128}));
 }
 
 TEST(Bytes, TheSameKeyChoosesTheSameWindows) {
   const File file(counting(200));
-  const auto source = open_source("data.train", file.path(), 256, 8);
-  const auto again = open_source("data.train", file.path(), 256, 8);
+  const auto source = open_text(file.path(), 256, 8);
+  const auto again = open_text(file.path(), 256, 8);
   EXPECT_TRUE(same(source->random({.key = 1}, 4, 8), source->random({.key = 1}, 4, 8)));
   EXPECT_TRUE(same(source->random({.key = 1}, 4, 8), again->random({.key = 1}, 4, 8)));
   EXPECT_FALSE(same(source->random({.key = 1}, 4, 8), source->random({.key = 2}, 4, 8)));
@@ -87,7 +78,7 @@ TEST(Bytes, TheSameKeyChoosesTheSameWindows) {
 
 TEST(Bytes, RandomWindowsReachFromTheFirstByteToTheLast) {
   const File file(counting(12));
-  const auto source = open_source("data.train", file.path(), 256, 8);
+  const auto source = open_text(file.path(), 256, 8);
   std::set<std::int64_t> starts;
   for (std::uint64_t key = 0; key < 100; ++key)
     starts.insert(row(source->random({.key = key}, 1, 8)[Field::Tokens], 0)[0]);
@@ -96,7 +87,7 @@ TEST(Bytes, RandomWindowsReachFromTheFirstByteToTheLast) {
 
 TEST(Bytes, SequentialWindowsFollowOneAnotherAndWrap) {
   const File file(counting(16));  // three windows of four: a fourth would lack its last target
-  const auto source = open_source("data.validation", file.path(), 256, 4);
+  const auto source = open_text(file.path(), 256, 4);
   const Batch first = source->sequential(0, 2, 4), second = source->sequential(1, 2, 4);
   EXPECT_EQ(row(first[Field::Tokens], 0), (Row{0, 1, 2, 3}));
   EXPECT_EQ(row(first[Field::Tokens], 1), (Row{4, 5, 6, 7}));
@@ -106,41 +97,9 @@ TEST(Bytes, SequentialWindowsFollowOneAnotherAndWrap) {
   EXPECT_TRUE(same(source->sequential(3, 2, 4), first));
 }
 
-TEST(Bytes, AreDescribedByPathAndSize) {
-  const File file("abcde");
-  EXPECT_EQ(open_source("data.train", file.path(), 256, 4)->describe(), file.path() + " (5 bytes)");
-}
-
-TEST(Bytes, AMissingFileIsRefusedWithTheReason) {
-  EXPECT_EQ(
-      refusal("no/such/file", 256, 4),
-      "data.train is 'no/such/file', which cannot be read (No such file or directory); give a text file, "
-      "token files, or synthetic");
-  EXPECT_EQ(refusal(testing::TempDir(), 256, 4),
-            "data.train is '" + testing::TempDir() +
-                "', which cannot be read (not a regular file); give a text file, "
-                "token files, or synthetic");
-}
-
-TEST(Bytes, AFileShorterThanAWindowIsRefusedWithBothSizes) {
-  const File file("abcd");
-  EXPECT_EQ(refusal(file.path(), 256, 4),
-            "data.train is '" + file.path() + "' with 4 bytes; one window of model.context = 4 needs 5");
-  const File empty("");
-  EXPECT_EQ(refusal(empty.path(), 256, 4),
-            "data.train is '" + empty.path() + "' with 0 bytes; one window of model.context = 4 needs 5");
-}
-
-TEST(Bytes, AVocabularyTooSmallForTheFileIsRefusedWithTheSmallestThatWillDo) {
-  const File file("abcdez");
-  EXPECT_EQ(refusal(file.path(), 'z', 4), "model.vocab is 122, but data.train '" + file.path() +
-                                              "' holds token 122; it must be at least 123");
-  EXPECT_EQ(refusal(file.path(), 'z' + 1, 4), "accepted");
-}
-
 TEST(Synthetic, DependsOnTheKeyAlone) {
-  const auto one = open_source("data.train", "synthetic", 64, 16);
-  const auto two = open_source("data.train", "synthetic", 64, 16);
+  const auto one = open_text("synthetic", 64, 16);
+  const auto two = open_text("synthetic", 64, 16);
   EXPECT_TRUE(same(one->random({.key = 5}, 4, 16), two->random({.key = 5}, 4, 16)));
   EXPECT_FALSE(same(one->random({.key = 5}, 4, 16), one->random({.key = 6}, 4, 16)));
   EXPECT_TRUE(same(one->sequential(5, 4, 16), two->sequential(5, 4, 16)));
@@ -150,7 +109,7 @@ TEST(Synthetic, DependsOnTheKeyAlone) {
 
 TEST(Synthetic, TokensAreBelowTheVocabularyAndTargetsOnePlaceOn) {
   for (int vocab : {1, 2, 64, 50'257}) {
-    const Batch sample = open_source("data.train", "synthetic", vocab, 16)->random({.key = 1}, 8, 16);
+    const Batch sample = open_text("synthetic", vocab, 16)->random({.key = 1}, 8, 16);
     EXPECT_GE(sample[Field::Tokens].min().item<std::int64_t>(), 0);
     EXPECT_LT(sample[Field::Tokens].max().item<std::int64_t>(), vocab);
     EXPECT_LT(sample[Field::Targets].max().item<std::int64_t>(), vocab);

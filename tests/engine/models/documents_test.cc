@@ -1,4 +1,4 @@
-// Sequences of several documents: each is computed as if it were alone.
+// Sequences of several documents: each gives the results that it gives alone.
 #include "engine/models/masks.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr std::int64_t kRows = 3, kLength = 12;
 struct Document {
   std::int64_t row, first, length;
 
-  // Of x [b, T, ...], as a batch of its own.
+  // The document's part of x [b, T, ...], as a batch.
   Tensor of(const Tensor& x) const { return x.narrow(0, row, 1).narrow(1, first, length); }
 };
 
@@ -34,7 +34,7 @@ Tensor positions() {
   return numbers;
 }
 
-// Which document a token is of.
+// The number of each token's document.
 Tensor documents() {
   Tensor numbers = at::empty({kRows, kLength}, at::kLong);
   for (std::size_t i = 0; i < kDocuments.size(); ++i)
@@ -42,7 +42,7 @@ Tensor documents() {
   return numbers;
 }
 
-// True [b, 1, T, T] where nothing is to be seen.
+// True [b, 1, T, T] for hidden keys.
 Tensor not_seen() {
   const Tensor number = documents();
   const Tensor other = number.view({kRows, 1, kLength, 1}).ne(number.view({kRows, 1, 1, kLength}));
@@ -60,38 +60,6 @@ TEST(Documents, AreStretchesOfRows) {
   }
   EXPECT_TRUE(at::equal(hidden_keys(positions()), not_seen()));
   EXPECT_EQ(stretches_of({}, kRows, kLength).size(), 1u);
-}
-
-Tensor attention_formula(const Tensor& qkv, const ops::Heads& heads) {
-  const auto parts = qkv.view({kRows, kLength, heads.all(), heads.size})
-                         .transpose(1, 2)
-                         .split_with_sizes({heads.queries, heads.keys, heads.keys}, 1);
-  const std::int64_t group = heads.queries / heads.keys;
-  const Tensor k = parts[1].repeat_interleave(group, 1), v = parts[2].repeat_interleave(group, 1);
-  const Tensor scores =
-      at::matmul(parts[0], k.transpose(-2, -1)) / std::sqrt(static_cast<double>(heads.size));
-  return at::matmul(at::softmax(scores.masked_fill(not_seen(), -INFINITY), -1), v)
-      .transpose(1, 2)
-      .reshape({kRows, kLength, heads.queries * heads.size});
-}
-
-TEST(DocumentAttention, AgreesWithItsFormula) {
-  for (const int keys : {1, 2, 6}) {
-    const ops::Heads heads{.queries = 6, .keys = keys, .size = 4};
-    const Operation attention = [&](const Inputs& in) {
-      return ops::grouped_attention(in[0], heads, positions());
-    };
-    const Inputs inputs = {normal({kRows, kLength, heads.all() * 4}, 1)};
-    expect_agrees(
-        attention, [&](const Inputs& in) { return attention_formula(in[0], heads); }, inputs);
-    expect_matches_differences(attention, inputs);
-  }
-  const Operation of_gpt = [](const Inputs& in) {
-    return ops::causal_attention(in[0], 2, 0.0, {.training = true}, 0, positions());
-  };
-  expect_agrees(
-      of_gpt, [](const Inputs& in) { return attention_formula(in[0], {.queries = 2, .keys = 2, .size = 4}); },
-      {normal({kRows, kLength, 24}, 1)});
 }
 
 TEST(DocumentAttention, HasTheBitsThatEachDocumentHasAlone) {
@@ -125,31 +93,7 @@ TEST(DocumentAttention, DropsWeightsOfTheMixWithinDocuments) {
   expect_agrees(attention, formula, {normal({kRows, kLength, 24}, 1)});
 }
 
-TEST(EmbedDocuments, PositionsBeginAnew) {
-  const Tensor tokens = random_tokens({kRows, kLength}, 29, 1);
-  const Operation embed = [&](const Inputs& in) { return ops::embed(in[0], in[1], tokens, positions()); };
-  const Inputs inputs = {normal({29, 16}, 1), normal({kLength, 16}, 2)};
-  expect_agrees(
-      embed,
-      [&](const Inputs& in) { return at::embedding(in[0], tokens) + at::embedding(in[1], positions()); },
-      inputs);
-  expect_accumulates(embed, inputs, 0);
-  expect_accumulates(embed, inputs, 1);
-}
-
-TEST(RotateDocuments, HasTheBitsThatEachDocumentHasAlone) {
-  const ops::Heads heads{.queries = 6, .keys = 2, .size = 4};
-  const ModelConfig config{.family = "llama", .width = 24, .heads = 6, .context = 12, .kv_heads = 2};
-  const Tensor angles = RotaryTable::of(config)->angles(kLength, at::kCPU);
-  const Operation rotate = [&](const Inputs& in) { return ops::rotate(in[0], heads, angles, positions()); };
-  const Tensor qkv = normal({kRows, kLength, 40}, 1);
-  const Tensor out = rotate({qkv});
-  for (const Document& document : kDocuments)
-    EXPECT_TRUE(at::equal(document.of(out), ops::rotate(document.of(qkv), heads, angles)));
-  expect_matches_differences(rotate, {qkv});
-}
-
-// A model with made-up weights, and gradients that are added up.
+// A model with random weights and accumulated gradients.
 class Made {
  public:
   explicit Made(const ModelConfig& config) : model_(build(config)) {

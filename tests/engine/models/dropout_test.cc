@@ -19,7 +19,7 @@ MicrobatchContext dropout_pass() {
   return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
 }
 
-// Element by element, as core/base/dropout.h says it; of [n3, n2, n1, width].
+// The mask [n3, n2, n1, width] element by element, by the definition in core/base/dropout.h.
 Tensor mask_by_definition(at::IntArrayRef sizes, double p, const MicrobatchContext& pass, int site) {
   const std::uint64_t key =
       mask_key(dropout_key(pass.seed, pass.update, pass.microbatch), dropout_site(pass.layer, site));
@@ -57,7 +57,7 @@ TEST(DropoutMasks, AreAsDefined) {
   }
 }
 
-// Where padding is trimmed on a CPU and not on a GPU, both have the same masks where they have an element.
+// A CPU trims padding and a GPU does not; common elements have the same masks.
 TEST(DropoutMasks, DoNotDependOnTheLengthOfTheMicrobatch) {
   const Tensor whole = drawn_mask({4, 16, 24}, 0.3), weights = drawn_mask({4, 2, 16, 16}, 0.3);
   EXPECT_TRUE(at::equal(drawn_mask({4, 9, 24}, 0.3), whole.narrow(1, 0, 9)));
@@ -76,7 +76,7 @@ TEST(DropoutMasks, KeepTheMeanOfWhatTheyMultiply) {
   EXPECT_NEAR(kept.sum().item<double>(), (1 - kRate) * kCount, 5 * std::sqrt(kCount * kRate * (1 - kRate)));
 }
 
-// Against autograd, through a mask that it takes for a constant.
+// Against autograd, with the mask as a constant.
 TEST(DropoutOntoAStream, AgreesWithAutograd) {
   const Tensor mask = mask_by_definition({1, 2, 5, 24}, 0.3, dropout_pass(), 3)[0].to(at::kDouble);
   expect_agrees([](const Inputs& in) { return ops::dropout(in[0], 0.3, dropout_pass(), 3); },
@@ -84,7 +84,7 @@ TEST(DropoutOntoAStream, AgreesWithAutograd) {
   expect_agrees([](const Inputs& in) { return ops::dropout_add(in[0], in[1], 0.3, dropout_pass(), 3); },
                 [&](const Inputs& in) { return in[1] + in[0] * mask; },
                 {normal({2, 5, 24}, 1), normal({2, 5, 24}, 2)});
-  // And where what comes in has gaps.
+  // The same with strided inputs.
   expect_agrees(
       [](const Inputs& in) {
         return ops::dropout_add(in[0].transpose(0, 1), in[1].transpose(0, 1), 0.3, dropout_pass(), 3);
@@ -104,7 +104,7 @@ Tensor attention_with_dropout(const Tensor& qkv, const Tensor& lengths) {
                            : ops::causal_attention(qkv, 3, 0.4, dropout_pass(), 2);
 }
 
-// Against autograd, with more keys than are drawn for at once, and heads of an odd size.
+// Against autograd, with more keys than one draw covers, and heads of an odd size.
 TEST(DroppedAttention, AgreesWithAutograd) {
   constexpr std::int64_t kLength = 37, kHeads = 3, kSize = 5;
   const Tensor mask =
@@ -124,13 +124,6 @@ TEST(DroppedAttention, AgreesWithAutograd) {
     expect_agrees([&](const Inputs& in) { return attention_with_dropout(in[0], lengths); }, formula,
                   {normal({2, kLength, 3 * kHeads * kSize}, 1)});
   }
-}
-
-TEST(DroppedAttention, TrimmedPaddingChangesNothing) {
-  const Tensor lengths = at::tensor({9, 4}, at::kLong), qkv = normal({2, 16, 18}, 1);
-  const Tensor whole = attention_with_dropout(qkv, lengths),
-               trimmed = attention_with_dropout(qkv.narrow(1, 0, 9), lengths);
-  expect_close(trimmed, whole.narrow(1, 0, 9), 1e-6);
 }
 
 TEST(SoftmaxRow, IsTheSoftmaxOfWhatIsSeen) {

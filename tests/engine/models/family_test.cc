@@ -1,6 +1,6 @@
-// A family of one's own, from its description to a trained model, with nothing but what headers offer: blocks
-// x + scale * narrow(gelu(widen(x))), each of them two layers, so that a cut may fall inside a residual
-// branch.
+// A family defined outside the library, from its description to a trained model, with public headers only.
+// Its blocks x + scale * narrow(gelu(widen(x))) are two layers each, so that a stage boundary may lie within
+// a residual branch.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,8 +12,7 @@
 #include "app/measure/profiler.h"
 #include "app/train/trainer.h"
 #include "app/train/verify.h"
-#include "core/base/error.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "engine/runtime/setup.h"
@@ -33,8 +32,7 @@ using architecture::Work;
 
 constexpr int kWiden = 3;  // times the width
 
-// What a layer does in terms of `stream`, the bytes of the hidden states, and the operations of a square
-// product.
+// A layer's work, from `stream`, the bytes of the hidden states, and the operations of a square product.
 template <typename Amounts>
 std::function<Work(const Extent&)> work_of(const ModelConfig& config, Amounts amounts) {
   return [width = config.width, amounts](const Extent& extent) {
@@ -77,13 +75,14 @@ Layer narrow_layer(const ModelConfig& config, const std::string& block) {
           .parameters = {{.name = block + "narrow.weight", .shape = {width, kWiden * width}, .init_std = 0.1},
                          {.name = block + "scale", .shape = {width}, .init_mean = 0.5, .decay = false}},
           .work = work_of(config, [](double stream, double square) {
-            return Work{.matrix_flops = kWiden * square,
-                        .matrix_bytes = (kWiden + 1) * stream,
-                        .element_bytes = (2 * kWiden + 5) * stream,
-                        .saved_bytes = (kWiden + 1 + 1) * stream,  // gelu's output, what is scaled, the sum
-                        .kept = stream,
-                        .output = stream,
-                        .working = (kWiden + 1) * stream};
+            return Work{
+                .matrix_flops = kWiden * square,
+                .matrix_bytes = (kWiden + 1) * stream,
+                .element_bytes = (2 * kWiden + 5) * stream,
+                .saved_bytes = (kWiden + 1 + 1) * stream,  // the outputs of gelu and narrow, and the sum
+                .kept = stream,
+                .output = stream,
+                .working = (kWiden + 1) * stream};
           })};
 }
 
@@ -116,7 +115,7 @@ architecture::Model describe_residual(const ModelConfig& config) {
   return model;
 }
 
-// The third block computes with the first one's weight: a tie beside that of embedding and head.
+// The third block uses the first one's weight: a tie in addition to that of embedding and head.
 architecture::Model describe_shared(const ModelConfig& config) {
   architecture::Model model = describe_residual(config);
   model[5].parameters[0].tied_to = model[1].parameters[0].name;
@@ -167,7 +166,7 @@ class OwnFamily : public testing::Test {
     config_.train.eval_microbatches = 2;
   }
 
-  // Two devices of one machine, whose figures are round numbers.
+  // Two devices of one machine, with round numbers.
   static planner::Cluster two_devices() {
     return {.kinds = {{.name = "small", .memory = 1e9, .flops = 1e10, .memory_bandwidth = 1e10}},
             .nodes = {{.islands = {{.kind = 0, .count = 2}}, .link = {.latency = 1e-6, .bandwidth = 1e9}}},
@@ -212,24 +211,6 @@ TEST_F(OwnFamily, IsFoundByItsName) {
   EXPECT_EQ(models::build(config_.model).forwards.size(), model.size());
 }
 
-TEST_F(OwnFamily, IsNamedWhereAnotherIsNotKnown) {
-  config_.model.family = "recurrent";
-  try {
-    architecture::model_of(config_.model);
-    FAIL() << "not refused";
-  } catch (const InputError& error) {
-    const std::string sentence = error.what();
-    EXPECT_EQ(sentence.find("model.family is 'recurrent'; allowed: gpt, "), 0u) << sentence;
-    EXPECT_NE(sentence.find("residual"), std::string::npos) << sentence;
-  }
-}
-
-TEST_F(OwnFamily, IsPlannedFromModelledTimes) {
-  const planner::Plan plan = plan_from(planner::modelled_tables(config_, two_devices(), {2}));
-  EXPECT_TRUE(plan.modelled);
-  expect_two_whole_stages(plan);
-}
-
 TEST_F(OwnFamily, IsProfiledAndPlannedFromThat) {
   const runtime::Setup setup = runtime::prepare(config_);
   const planner::Profile profile =
@@ -240,7 +221,7 @@ TEST_F(OwnFamily, IsProfiledAndPlannedFromThat) {
     const Work described = layer.work({.sequences = 2, .context = 8, .element = 4});
     EXPECT_EQ(measured.output, described.output) << layer.kind;
     EXPECT_EQ(measured.kept, described.kept) << layer.kind;
-    // Besides a loss, and the gradient of a bias.
+    // Up to the loss and the gradient of a bias.
     EXPECT_NEAR(measured.saved_bytes / described.saved_bytes, 1, 0.05) << layer.kind;
     EXPECT_NEAR(measured.working / described.working, 1, 0.05) << layer.kind;
   }
@@ -296,7 +277,7 @@ TEST_F(OwnFamily, TrainsAsPlannedAndComesBackFromItsFile) {
   EXPECT_TRUE(std::isfinite(outcome.summary.at("validation_loss").get<double>()));
   EXPECT_TRUE(std::filesystem::exists(directory / "model" / "model.safetensors"));
 
-  // It has no steps, so all tokens are computed anew for each one more.
+  // The family has no decoding steps, so each token recomputes the whole sequence.
   const inference::ModelSource source = inference::find_model(directory, {});
   const auto generated = inference::generate(source, nullptr, {{.ids = {0, 1, 2, 3, 4}}}, {.tokens = 3});
   ASSERT_EQ(generated.size(), 1);

@@ -53,14 +53,6 @@ std::map<std::string, architecture::Parameter> specs_of(const Model& model) {
   return specs;
 }
 
-TEST(Gpt, IsAnEmbeddingPartsOfBlocksAndAHead) {
-  const Model model = build(small());
-  EXPECT_EQ(architecture::kinds_of(model.layers),
-            (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up",
-                                      "mlp_activation", "mlp_down", "attention_in", "attention_out", "mlp_up",
-                                      "mlp_activation", "mlp_down", "head"}));
-}
-
 TEST(Gpt, IsDescribedInALineWhateverItsDepth) {
   ModelConfig config = small();
   EXPECT_EQ(
@@ -114,7 +106,7 @@ struct Part {
         layout(model.layers, first, last),
         versions(layout, 1, /*seed=*/11),
         gradients(layout, 1) {
-    // Gains and biases of their own, or they would all be alike.
+    // Distinct gains and biases; the initial ones are equal.
     at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
       const weights::Parameter& parameter = layout.parameters()[i];
@@ -234,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(name(info.param.head)) + (info.param.dropout > 0 ? "_dropout" : "");
     });
 
-// Decoders that tell the class of a sequence by its last token.
+// Decoders that classify a sequence by its last token.
 ModelConfig classifying(ModelConfig config) {
   config.head = ModelHead::Classification;
   config.num_labels = 3;
@@ -252,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(Gpt, Splits, testing::Values(small(true), small(false),
                                   (config.dropout > 0 ? "Dropout" : "");
                          });
 
-// GPT-2 from plain tensor operations, in double. `drop` is told the layer and the site.
+// GPT-2 from plain tensor operations, in double. `drop` takes the layer and the site.
 template <typename Drop>
 Tensor plain_logits(const std::map<std::string, Tensor>& p, const Tensor& tokens, Drop drop) {
   const auto norm = [&](const Tensor& x, const std::string& at) {
@@ -330,17 +322,6 @@ TEST(Gpt, DropoutIsForTrainingOnly) {
   const Tensor evaluated = Part(with, 0, kLayers).forward({}, pass);
   EXPECT_TRUE(at::equal(evaluated, Part(without, 0, kLayers).forward({}, pass)));
   EXPECT_FALSE(at::equal(evaluated, trained));
-}
-
-TEST(Gpt, TakesFewerTokensThanItsContext) {
-  const Model model = build(small());
-  const Part part(model, 0, kLayers);
-  MicrobatchContext pass;
-  pass.batch[Field::Tokens] = random_tokens({1, 7}, 29, 1);
-  const Tensor whole = part.forward({}, pass);
-  EXPECT_EQ(whole.sizes(), (std::vector<std::int64_t>{1, 7, 29}));
-  pass.batch[Field::Tokens] = pass.batch[Field::Tokens].narrow(1, 0, 3);
-  expect_close(part.forward({}, pass), whole.narrow(1, 0, 3), 1e-5);  // and no token sees a later one
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The building blocks in 16 bits on CPUs: as in single precision on the same numbers, but for the rounding of
-// what comes out. Gradients of parameters are summed in single precision, and not rounded.
+// Operations in 16 bits on CPUs: as in single precision on the same numbers, up to the rounding of outputs.
+// Gradients of parameters are summed in single precision and not rounded.
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -19,8 +19,8 @@ struct Case {
   const char* name;
   Operation operation;
   Inputs numbers;
-  std::size_t first_parameter;  // those from here on accumulate their gradients
-  // Of the gradients of parameters, in roundings: 0 where they are of numbers that are not rounded before.
+  std::size_t first_parameter;  // parameters, which accumulate gradients, begin here
+  // Tolerance of the parameters' gradients, in roundings; 0 if none of their inputs is rounded.
   double roundings = 0;
 };
 
@@ -128,7 +128,7 @@ struct Results {
   Inputs gradients;
 };
 
-// With the numbers in this type, of which `numbers` are; parameters' gradients start at 1, in floats.
+// Runs with `numbers` in this type; the parameters' gradients start at 1, in single precision.
 Results run(const Case& test, const Inputs& numbers, at::ScalarType type, at::ScalarType outputs) {
   const Inputs inputs = leaves(numbers, type);
   for (std::size_t i = test.first_parameter; i < inputs.size(); ++i)
@@ -186,7 +186,7 @@ TEST(LossScale, MultipliesTheGradientsOfEveryHead) {
     for (std::size_t i = 0; i < numbers.size(); ++i)
       EXPECT_TRUE(at::equal(times[i].grad(), plain[i].grad() * 64));
   }
-  // So small that half precision would have none of it.
+  // Without the loss scale this gradient would underflow in half precision.
   const Inputs half = leaves({normal({3, 8}, 1), normal({9, 8}, 2)}, at::kHalf);
   const Tensor tiny = at::full({1}, 1e-9, at::kDouble);
   torch::autograd::backward({ops::head_loss(half[0], half[1], {}, random_tokens({3}, 9, 4), tiny, nullptr,

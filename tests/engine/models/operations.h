@@ -1,4 +1,4 @@
-// An operation's values and gradients held against a formula, its accumulation and its slopes.
+// Checks of an operation: values and gradients against a formula, gradient accumulation, finite differences.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -46,7 +46,7 @@ inline void expect_agrees(const Operation& operation, const Operation& reference
   }
 }
 
-// Where parameter `which` has a gradient buffer, the gradient is added there, in place.
+// The gradient of parameter `which` is added in place to an existing gradient.
 inline void expect_accumulates(const Operation& operation, const Inputs& numbers, std::size_t which) {
   const at::Tensor own = gradients(operation, leaves(numbers))[which];
   const Inputs inputs = leaves(numbers);

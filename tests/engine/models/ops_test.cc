@@ -112,44 +112,8 @@ TEST(Attention, AgreesWithItsFormula) {
   expect_matches_differences(attention, {normal({2, 5, 24}, 1)});
 }
 
-TEST(Attention, DropsWeightsOfTheMix) {
-  // The mask of the [b, head, T, T] attention weights, drawn as dropout draws it.
-  const Tensor mask = ops::dropout(at::ones({2, 2, 5, 5}), 0.3, pass_in_training(), 4).to(at::kDouble);
-  const auto reference = [&](const Inputs& in) {
-    const Tensor parts = in[0].view({2, 5, 3, 2, 4}).permute({2, 0, 3, 1, 4});
-    const Tensor future = at::ones({5, 5}, at::kBool).triu(1);
-    const Tensor scores =
-        (at::matmul(parts[0], parts[1].transpose(-2, -1)) / 2.0).masked_fill(future, -INFINITY);
-    return at::matmul(at::softmax(scores, -1) * mask, parts[2]).transpose(1, 2).reshape({2, 5, 8});
-  };
-  const Operation attention = [](const Inputs& in) {
-    return ops::causal_attention(in[0], 2, 0.3, pass_in_training(), 4);
-  };
-  expect_agrees(attention, reference, {normal({2, 5, 24}, 1)});
-  expect_matches_differences(attention, {normal({2, 5, 24}, 1)});
-}
-
-TEST(Attention, NoTokenSeesALaterOne) {
-  for (double dropout : {0.0, 0.2}) {
-    const Tensor qkv = normal({1, 6, 24}, 1);
-    Tensor changed = qkv.clone();
-    changed.narrow(1, 4, 2).add_(1);
-    const Tensor before = ops::causal_attention(qkv, 2, dropout, pass_in_training(), 0);
-    const Tensor after = ops::causal_attention(changed, 2, dropout, pass_in_training(), 0);
-    EXPECT_TRUE(at::equal(after.narrow(1, 0, 4), before.narrow(1, 0, 4)));
-    EXPECT_FALSE(at::equal(after.narrow(1, 4, 2), before.narrow(1, 4, 2)));
-  }
-}
-
 Tensor mask_of(const MicrobatchContext& pass, int site = 0) {
   return ops::dropout(at::ones({100}), 0.5, pass, site);
-}
-
-TEST(Dropout, KeepsTheExpectationOfEveryElement) {
-  const Tensor mask = ops::dropout(at::ones({10'000}), 0.2, pass_in_training(), 0);
-  const double kept = mask.ne(0).sum().item<double>();
-  EXPECT_NEAR(kept, 8000, 160);  // four standard deviations
-  expect_close(mask.masked_select(mask.ne(0)), at::full({static_cast<std::int64_t>(kept)}, 1.25), 1e-6);
 }
 
 TEST(Dropout, IsTheIdentityOutsideTrainingAndAtZero) {
@@ -159,21 +123,6 @@ TEST(Dropout, IsTheIdentityOutsideTrainingAndAtZero) {
   const Tensor qkv = normal({1, 4, 12}, 1);
   EXPECT_TRUE(at::equal(ops::causal_attention(qkv, 1, 0.5, {.training = false}, 0),
                         ops::causal_attention(qkv, 1, 0.0, {.training = true}, 0)));
-}
-
-TEST(Dropout, TheGradientPassesThroughTheSameMask) {
-  const Operation dropout = [](const Inputs& in) { return ops::dropout(in[0], 0.5, pass_in_training(), 0); };
-  const Tensor x = leaf(normal({100}, 1));
-  torch::autograd::backward({dropout({x}).sum()}, {});
-  EXPECT_TRUE(at::equal(x.grad(), mask_of(pass_in_training())));
-}
-
-TEST(Dropout, ARecomputationDrawsTheSameMask) {
-  const Tensor first = mask_of(pass_in_training());
-  at::rand({10});  // whatever else is drawn in between
-  EXPECT_TRUE(at::equal(mask_of(pass_in_training()), first));
-  at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(mask_of(pass_in_training()), first));
 }
 
 TEST(Dropout, TheMaskDependsOnSeedUpdateMicrobatchLayerAndSite) {
@@ -190,16 +139,6 @@ TEST(Dropout, TheMaskDependsOnSeedUpdateMicrobatchLayerAndSite) {
   }
 }
 
-TEST(Dropout, TheMaskDependsOnNothingElse) {
-  MicrobatchContext pass = pass_in_training();
-  pass.batch[Field::Tokens] = at::ones({2, 2}, at::kLong);
-  pass.batch[Field::Targets] = at::ones({2, 2}, at::kLong);
-  pass.batch[Field::LossScale] = at::full({1}, 0.125, at::kDouble);
-  EXPECT_TRUE(at::equal(mask_of(pass), mask_of(pass_in_training())));
-  const Tensor x = normal({100}, 1);
-  EXPECT_TRUE(at::equal(ops::dropout(x, 0.5, pass, 0), x * mask_of(pass)));
-}
-
 Tensor targets() {
   return at::tensor({3, 0, 10, 3, 7, 1}, at::kLong).view({2, 3});
 }
@@ -211,7 +150,7 @@ Tensor scale_of(double value) {
   return at::full({1}, value, at::kDouble);
 }
 
-// So many times the mean over the targets.
+// `factor` times the mean over the targets.
 Operation head_loss(double factor) {
   return [=](const Inputs& in) { return ops::head_loss(in[0], in[1], {}, targets(), scale_of(factor / 6)); };
 }
@@ -234,7 +173,7 @@ TEST(HeadLoss, ScalesTheLossAndTheGradient) {
   expect_close(scaled[1] * 8, full[1], 1e-6);
 }
 
-// As the library does, which divides by those that are left.
+// As in LibTorch, which divides by the remaining targets.
 TEST(HeadLoss, TargetsBelowZeroDoNotCount) {
   const Tensor some = at::tensor({-100, 0, 10, -1, 7, -100}, at::kLong).view({2, 3});
   const Operation ours = [=](const Inputs& in) {
@@ -264,38 +203,6 @@ TEST(HeadLoss, WithoutGradientsGivesTheSameLoss) {
   EXPECT_EQ(head_loss(1.0)(head_inputs()).item<float>(), expected);
   at::NoGradGuard no_grad;
   EXPECT_EQ(head_loss(1.0)(leaves(head_inputs())).item<float>(), expected);
-}
-
-TEST(HeadLoss, RowsDoNotDependOnTheSizeOfTheBatch) {
-  const Tensor hidden = normal({64, 8, 16}, 1), weight = normal({1000, 16}, 2);
-  const Tensor wanted = random_tokens({64, 8}, 1000, 3);
-  double sum = 0;
-  for (int i = 0; i < 64; ++i) {
-    sum += ops::head_loss(hidden.narrow(0, i, 1), weight, {}, wanted.narrow(0, i, 1), scale_of(1.0 / 8))
-               .item<double>();
-  }
-  EXPECT_NEAR(ops::head_loss(hidden, weight, {}, wanted, scale_of(1.0 / 512)).item<double>(), sum / 64,
-              1e-6 * sum / 64);
-}
-
-TEST(HeadLoss, HugeLogitsStayFinite) {
-  const Inputs inputs = leaves({head_inputs()[0] * 1e5, head_inputs()[1] * 1e5});
-  const Tensor loss = head_loss(1.0)(inputs);
-  EXPECT_TRUE(std::isfinite(loss.item<float>()));
-  torch::autograd::backward({loss}, {});
-  EXPECT_TRUE(inputs[0].grad().isfinite().all().item<bool>());
-  EXPECT_TRUE(inputs[1].grad().isfinite().all().item<bool>());
-}
-
-TEST(HeadLoss, ReportsNumbersThatAreNone) {
-  for (std::size_t which : {0, 1}) {
-    Inputs inputs = leaves(head_inputs());
-    inputs[which].mutable_data_ptr<float>()[2] = std::numeric_limits<float>::quiet_NaN();
-    const Tensor loss = head_loss(1.0)(inputs);
-    EXPECT_TRUE(std::isnan(loss.item<float>())) << "input " << which;
-    torch::autograd::backward({loss}, {});
-    EXPECT_TRUE(inputs[1].grad().isnan().any().item<bool>()) << "input " << which;
-  }
 }
 
 }  // namespace

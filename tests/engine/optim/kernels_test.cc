@@ -48,7 +48,7 @@ struct Memory {
     const Values values = random_values(n, seed);
     std::copy(values.begin(), values.end(), gradient.begin() + static_cast<std::ptrdiff_t>(shift));
   }
-  // What the streams hold, without the shift.
+  // The contents of the streams, without the shift.
   std::vector<Values> content() {
     std::vector<Values> content;
     for (Values* stream : all())
@@ -95,16 +95,18 @@ struct Element {
   }
 };
 
-TEST(OptimizerKernels, AdamWFollowsItsFormula) {
+// Five steps against the textbook's; `rule_at` is the kernel's rule of a step, `exact` the element's update.
+template <typename RuleAt, typename Exact>
+void expect_follows(RuleAt rule_at, Exact exact) {
   Memory memory(kCount);
   std::vector<Element> elements(kCount);
   for (std::size_t i = 0; i < kCount; ++i) elements[i].w = memory.source[i];
   for (int step = 1; step <= 5; ++step) {
     memory.set_gradient(10 + step);
     const Values gradient = memory.gradient;
-    apply(adamw_at(step), memory.plain_streams());
+    apply(rule_at(step), memory.plain_streams());
     for (std::size_t i = 0; i < kCount; ++i) {
-      elements[i].w += elements[i].adamw(0.5 * gradient[i], step, 0.01, 0.9, 0.95, 1e-8, 0.1);
+      elements[i].w += exact(elements[i], 0.5 * gradient[i], step);
       EXPECT_NEAR(memory.target[i], elements[i].w, 1e-6) << "element " << i << " after " << step;
       EXPECT_NEAR(memory.moment1[i], elements[i].m, 1e-6);
       EXPECT_NEAR(memory.moment2[i], elements[i].v, 1e-6);
@@ -113,32 +115,12 @@ TEST(OptimizerKernels, AdamWFollowsItsFormula) {
   }
 }
 
-TEST(OptimizerKernels, SgdFollowsItsFormula) {
-  Memory memory(kCount);
-  std::vector<Element> elements(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) elements[i].w = memory.source[i];
-  for (int step = 1; step <= 5; ++step) {
-    memory.set_gradient(10 + step);
-    const Values gradient = memory.gradient;
-    apply(kSgd, memory.plain_streams());
-    for (std::size_t i = 0; i < kCount; ++i) {
-      elements[i].w += elements[i].sgd(0.5 * gradient[i], 0.1, 0.9, 0.1);
-      EXPECT_NEAR(memory.target[i], elements[i].w, 1e-6) << "element " << i << " after " << step;
-    }
-    memory.source = memory.target;
-  }
-}
-
-TEST(OptimizerKernels, TheGradientIsClearedForItsNextBatch) {
-  for (bool copies : {false, true}) {
-    Memory memory(kCount);
-    memory.set_gradient(1);
-    apply(kAdamW, copies ? memory.streams() : memory.plain_streams());
-    EXPECT_EQ(memory.gradient, Values(kCount, 0.0f));
-    memory.set_gradient(1);
-    apply(kSgd, copies ? memory.streams() : memory.plain_streams());
-    EXPECT_EQ(memory.gradient, Values(kCount, 0.0f));
-  }
+TEST(OptimizerKernels, FollowTheirFormulas) {
+  expect_follows(adamw_at, [](Element& element, double g, int step) {
+    return element.adamw(g, step, 0.01, 0.9, 0.95, 1e-8, 0.1);
+  });
+  expect_follows([](int) { return kSgd; },
+                 [](Element& element, double g, int) { return element.sgd(g, 0.1, 0.9, 0.1); });
 }
 
 TEST(OptimizerKernels, InPlaceGivesWhatOutOfPlaceGives) {
@@ -184,15 +166,6 @@ TEST(OptimizerKernels, EveryBitIsTheSameInAnyPieces) {
     expect_same_in_any_pieces(kAdamW, copies);
     expect_same_in_any_pieces(kSgd, copies);
   }
-}
-
-TEST(OptimizerKernels, FromMovesWhatIsThereAndKeepsWhatIsNot) {
-  Memory memory(kCount);
-  const Streams part = memory.plain_streams().from(5, 7);
-  EXPECT_EQ(part.source, memory.source.data() + 5);
-  EXPECT_EQ(part.moment2, memory.moment2.data() + 5);
-  EXPECT_EQ(part.compute, nullptr);
-  EXPECT_EQ(part.n, 7);
 }
 
 TEST(OptimizerKernels, ASkippedUpdateCopiesTheWeightsAndLeavesTheState) {

@@ -107,7 +107,7 @@ TEST(Shards, TogetherMakeTheUpdateOfOneOptimizer) {
         own.target = seen;
         const at::Tensor its = gradient.clone();
         part.step(1e-2, squared_norms(layout, gradient), its, initial, {}, &own);
-        EXPECT_EQ(its.count_nonzero().item<std::int64_t>(), 0);  // what it does not own is cleared, too
+        EXPECT_EQ(its.count_nonzero().item<std::int64_t>(), 0);  // gradients of other shards are cleared, too
       }
       EXPECT_TRUE(same_bits(seen, expected)) << t;
     }

@@ -1,4 +1,4 @@
-// Why workers cannot be dealt out to the devices of processes.
+// The error of dividing workers among the devices of processes.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace twobw::runtime {
 
-// Empty: they can.
+// Empty if it succeeds.
 inline std::string device_refusal(const Config& config, const std::vector<HostDevices>& hosts) {
   try {
     devices_of_processes(config, hosts);

@@ -7,7 +7,7 @@
 
 #include "app/train/verify.h"
 #include "core/base/config.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "tests/engine/runtime/ranks.h"
 
 namespace twobw::runtime {

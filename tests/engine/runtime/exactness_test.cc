@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
         {factors::kSchedules, factors::kSplits, factors::kMicrobatches, factors::kReplicas, factors::kExtra,
          factors::kSyncUpdates, factors::kGradientBuffers, factors::kSlack, factors::kTies, factors::kStates,
          factors::kRecompute, factors::kOptimizers, factors::kClipping, factors::kPrecisions,
-         factors::kModels, factors::kDropout, factors::kProcesses})));
+         factors::kModels, factors::kDropout, factors::kPrefetch, factors::kProcesses})));
 
 // Pairs under 2bw alone, where the shape decides most.
 INSTANTIATE_TEST_SUITE_P(ShapesOf2BW, Exactness,
@@ -75,7 +75,7 @@ TEST(Groups, HoldOnEveryStageThatHasTheirParameters) {
   }
 }
 
-// The first update moves the weights so far that no later one is finite.
+// After the first update, with this learning rate, no gradient is finite.
 TEST(NotFinite, UpdatesAreSkippedByAllAlike) {
   const std::string plain = "optimizer.lr=1e30 optimizer.clip=0 pipeline.split=[5,7] ";
   for (const char* more :
@@ -87,6 +87,22 @@ TEST(NotFinite, UpdatesAreSkippedByAllAlike) {
     const train::Verification result =
         processes == 1 ? verified(config) : verified_over(Ranks(processes, wire_kinds().front()), config);
     EXPECT_GT(result.skipped, 0);
+  }
+}
+
+// Without a loss scale small gradients of fp16 would vanish.
+TEST(NarrowPrecisions, RoundAndStayNearSinglePrecision) {
+  const auto loss_of = [](const std::string& precision) {
+    const train::Verification result = verified(short_config("pipeline.split=[4,8] " + precision));
+    EXPECT_EQ(result.skipped, 0);
+    return result.final_loss;
+  };
+  const double exact = loss_of("");
+  for (const auto& [precision, error] : {std::pair("train.precision=bf16", 0.03),
+                                         std::pair("train.precision=fp16 train.loss_scale=1024", 0.01)}) {
+    const double near = loss_of(precision);
+    EXPECT_NE(near, exact) << precision;
+    EXPECT_NEAR(near, exact, error * exact) << precision;
   }
 }
 

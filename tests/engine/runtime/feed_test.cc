@@ -1,18 +1,12 @@
-// Microbatches read ahead are those that are read when they are due, and a run that reads ahead is the same.
+// Microbatches read ahead equal microbatches read on demand.
 #include "engine/runtime/microbatches.h"
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <mutex>
-#include <tuple>
-
 #include "core/base/error.h"
 #include "engine/data/sources.h"
-#include "engine/device/cpu.h"
 #include "engine/device/memory.h"
-#include "engine/models/model.h"
-#include "engine/runtime/pipeline.h"
+#include "tests/engine/runtime/bench.h"
 
 namespace twobw::runtime {
 namespace {
@@ -30,14 +24,13 @@ Config config_with(int prefetch) {
   config.pipeline.microbatches = 4;
   config.pipeline.prefetch = prefetch;
   config.train.updates = 4;
-  config.train.eval_every = 2;
-  config.train.eval_microbatches = 2;
+  config.train.eval_every = 0;
   return config;
 }
 
 constexpr BatchFields kAll = {Field::Tokens, Field::Targets, Field::LossScale};
 
-// Made-up text that cannot be read from a sequence on, and whose targets are counted.
+// Synthetic text that cannot be read from sequence `from` on. Not dense, so that targets are counted.
 class Failing final : public data::Source {
  public:
   explicit Failing(std::int64_t from) : from_(from) {}
@@ -94,75 +87,25 @@ TEST(FeedTest, CountsWhatIsTakenAndNotWhatIsRead) {
   }
 }
 
-TEST(FeedTest, AStageThatTakesNothingReadsNothing) {
-  const Failing source(0);
-  const Config config = config_with(4);
-  const MicrobatchSource microbatches(config, source, source, {});
-  EXPECT_EQ(read_ahead_setup(config, microbatches).ahead, 0);
-}
-
-struct Observed {
-  std::map<std::int64_t, double> losses, evaluations;
-  std::map<std::tuple<std::int64_t, int, int>, std::vector<std::uint64_t>> checksums;
-  double data_wait = 0;
-};
-
-Observed run(const Config& config, const data::Source& source) {
-  device::initialize();
-  const models::Model model = models::build(config.model);
-  Observed observed;
-  std::mutex mutex;
-  const Observer observer{
-      .on_update =
-          [&](const telemetry::StageUpdate& update) {
-            const std::lock_guard lock(mutex);
-            observed.losses[update.update] += update.loss.value_or(0);
-            observed.checksums[{update.update, update.replica, update.stage}] = update.checksums;
-            EXPECT_GE(update.data_wait, 0);
-            EXPECT_LE(update.data_wait, update.waiting);
-            observed.data_wait += update.data_wait;
-          },
-      .on_evaluation =
-          [&](const telemetry::Evaluation& evaluation) {
-            const std::lock_guard lock(mutex);
-            observed.evaluations[evaluation.update] = evaluation.loss;
-          }};
-  schedule::Spec spec{.shape = config.pipeline, .updates = config.train.updates};
-  spec.shape.split = {5, 7};
-  spec.evaluate_every = config.train.eval_every;
-  const std::shared_ptr<const data::Source> shared(std::shared_ptr<void>(), &source);
-  const runtime::Setup setup{.config = config,
-                             .spec = spec,
-                             .model = model,
-                             .training = shared,
-                             .validation = shared,
-                             .devices = device::deal_devices(spec.shape.workers())};
-  Pipeline pipeline(setup, {.checksums = true}, observer);
-  pipeline.run();
-  return observed;
-}
-
-TEST(FeedTest, ARunIsTheSameWithAndWithout) {
-  const Failing never(std::int64_t{1} << 60);
-  const Observed without = run(config_with(0), never);
-  EXPECT_EQ(without.losses.size(), 4u);
-  EXPECT_GT(without.data_wait, 0);
-  for (const int prefetch : {1, 4, 100}) {
-    const Observed with = run(config_with(prefetch), never);
-    EXPECT_EQ(with.losses, without.losses);
-    EXPECT_EQ(with.evaluations, without.evaluations);
-    EXPECT_EQ(with.checksums, without.checksums);
-  }
-}
-
 TEST(FeedTest, ARunWhoseDataCannotBeReadEndsAndSaysSo) {
+  device::initialize();
   for (const int prefetch : {0, 2}) {
-    std::string message;
-    try {
-      run(config_with(prefetch), Failing(37));
-    } catch (const RunError& error) {
-      message = error.what();
-    }
+    const Config config = config_with(prefetch);
+    schedule::Spec spec{.shape = config.pipeline, .updates = config.train.updates};
+    spec.shape.split = {5, 7};
+    const auto source = std::make_shared<const Failing>(37);
+    const runtime::Setup setup{.config = config,
+                               .spec = spec,
+                               .model = models::build(config.model),
+                               .training = source,
+                               .validation = source,
+                               .devices = device::deal_devices(spec.shape.workers())};
+    const Observer observer{.on_update = [](const telemetry::StageUpdate& update) {
+      EXPECT_GE(update.data_wait, 0);
+      EXPECT_LE(update.data_wait, update.waiting);
+    }};
+    Pipeline pipeline(setup, {}, observer);
+    const std::string message = message_of(pipeline);
     EXPECT_NE(message.find("the disk is gone"), std::string::npos) << message;
     EXPECT_EQ(message.find("replica "), 0u) << message;
   }

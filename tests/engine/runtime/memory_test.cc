@@ -1,16 +1,15 @@
-// What a stage keeps, counted by name, is what the planner's formulas say.
+// A stage's memory, counted by purpose, equals the planner's formulas.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
-#include <array>
 #include <map>
 #include <mutex>
 #include <numeric>
 
 #include "core/schedule/schedule_rule.h"
 #include "engine/data/sources.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/device/memory.h"
 #include "engine/models/model.h"
 #include "engine/runtime/pipeline.h"
@@ -28,7 +27,7 @@ constexpr int kBatch = 2, kContext = 8, kWidth = 32, kHeads = 2, kVocab = 48, kM
 constexpr double kStream = 4.0 * kBatch * kContext * kWidth;  // bytes of the hidden states
 constexpr double kStatistics = 2 * 4.0 * kBatch * kContext;   // of a layer norm
 
-// Of the tensors of a microbatch that layers [first, last) take.
+// Bytes of the microbatch's tensors that layers [first, last) read.
 double taken_bytes(const models::Model& model, int first, int last) {
   return 8.0 * static_cast<double>(architecture::taken_by(model.layers, first, last).count(kBatch, kContext));
 }
@@ -45,7 +44,7 @@ Config small_config() {
   return config;
 }
 
-// What each layer leaves behind for the backwards: its own part, and of its output what the next
+// Bytes that each layer saves for its backward: inside the layer, and the part of its output that the next
 // layer keeps as its input.
 struct Kept {
   double inside, output;
@@ -102,8 +101,8 @@ class StageMemory : public testing::TestWithParam<Case> {
  protected:
   static void SetUpTestSuite() { device::initialize(); }
 
-  // Carries out a stage's list with made-up inputs and gradients; gives the most that was ever in use
-  // between instructions, by purpose.
+  // Executes a stage's list with constant inputs and gradients; returns the peak between instructions, by
+  // purpose.
   Footprint drive(int r, int first, int last) const {
     const schedule::Spec spec = this->spec();
     device::PoolScope scope(pool_);
@@ -167,7 +166,7 @@ TEST_P(StageMemory, IsWhatTheFormulasSay) {
     EXPECT_EQ(counted[Term::Inputs],
               in_flight * (bytes_of(between(model_, first)) + taken_bytes(model_, first, last)));
     EXPECT_EQ(counted[Term::Activations], c.recompute ? 0 : in_flight * saved_bytes_of(model_, first, last));
-    EXPECT_EQ(counted[Term::Working], 0);  // nothing stays in use for a while after an instruction
+    EXPECT_EQ(counted[Term::Working], 0);  // no scratch memory outlives an instruction
     EXPECT_EQ(counted[Term::Transfer], 0);
     first = last;
   }
@@ -240,31 +239,7 @@ class PipelineMemory : public testing::Test {
   }
 };
 
-TEST_F(PipelineMemory, OfTheStateIsExact) {
-  Config config = small_config();
-  config.pipeline.stages = 3;
-  const std::vector<int> split = {6, 5, 6};
-  const models::Model model = models::build(config.model);
-  for (const auto& [double_buffer_gradients, predict] :
-       {std::pair(true, false), std::pair(false, false), std::pair(true, true), std::pair(false, true)}) {
-    config.pipeline.double_buffer_gradients = double_buffer_gradients;
-    config.pipeline.predict = predict;
-    const auto counted = peaks(config, split, false);
-    const std::array<int, 3> versions = {2, 2, double_buffer_gradients || predict ? 1 : 2};
-    const std::array<int, 3> buffers = {1, double_buffer_gradients ? 2 : 1, double_buffer_gradients ? 2 : 1};
-    int first = 0;
-    for (int r = 0; r < 3; ++r) {
-      const auto p = static_cast<double>(weights::Layout(model.layers, first, first + split[r]).size());
-      EXPECT_EQ(counted[r][Term::Weights], versions[r] * 4 * p);
-      EXPECT_EQ(counted[r][Term::Gradients], buffers[r] * 4 * p);
-      EXPECT_EQ(counted[r][Term::Master], (predict ? 4 : 0) * p);
-      EXPECT_EQ(counted[r][Term::Optimizer], 8 * p);
-      first += split[r];
-    }
-  }
-}
-
-// 20 bytes a parameter with prediction, where a stage keeps two versions and one gradient: 2 + 2 + 4 + 4 + 8.
+// 20 bytes per parameter with prediction, for two versions and one gradient: 2 + 2 + 4 + 4 + 8.
 TEST_F(PipelineMemory, OfTheStateIn16BitsIsExact) {
   Config config = small_config();
   config.pipeline.stages = 2;
@@ -302,12 +277,12 @@ TEST_F(PipelineMemory, OfReceivedInputsBelongsToTheReceiver) {
   }
 }
 
-// However many microbatches an evaluation has, the first stage is few of them ahead.
+// The first stage is at most kEvaluatedAhead microbatches ahead, however many an evaluation has.
 TEST_F(PipelineMemory, OfAnEvaluationDoesNotGrowWithItsMicrobatches) {
   Config config = small_config();
   config.pipeline.stages = 2;
   config.pipeline.schedule = ScheduleKind::Flush;
-  config.train.updates = 2;  // peaks are told with the updates
+  config.train.updates = 2;  // peaks are reported with the updates
   config.train.eval_every = 1;
   const std::vector<int> split = {1, 16};  // so that it could be far ahead
   const auto of = [&](int microbatches) {

@@ -71,7 +71,7 @@ TEST(ProcessGpus, OneIsSharedWhereNcclCan) {
   EXPECT_EQ(names_of(config_with(2, 1, {"cuda:0", "cuda:0"}), {one, one}), (Names{"cuda:0", "cuda:0"}));
 }
 
-TEST(ProcessGpus, ElseThatIsRefusedInASentence) {
+TEST(ProcessGpus, SharingIsRefusedInASentence) {
   const HostDevices old = host_with("a", {"A"}, kOld, true), unasked = host_with("a", {"A"}, kNew);
   EXPECT_EQ(
       device_refusal(config_with(2, 1), {old, old}),
@@ -173,7 +173,7 @@ TEST(AutoDevices, TheSameBitsInFp32AreThoseOfCpuCores) {
 
 TEST(ProcessGpus, PlansAreForAsManyOfEach) {
   const HostDevices two = host_with("a", {"A", "B"}), five = host_with("a", {"A", "B", "C", "D", "E"});
-  const Config open = config_with(3, 1);  // what the plan decides on is not looked at
+  const Config open = config_with(3, 1);  // stages and replicas are the plan's to decide
   EXPECT_EQ(devices_to_plan_for(open, {two, two}), (Names{"cuda:0", "cuda:1"}));
   EXPECT_EQ(devices_to_plan_for(open, {five, five}), (Names{"cuda:0", "cuda:1", "cuda:2", "cuda:3"}));
   EXPECT_EQ(devices_to_plan_for(open, {five, host_with("b", {"F"})}), (Names{"cuda:0", "cuda:0"}));
@@ -192,7 +192,7 @@ TEST(ProcessGpus, PlansAreForSlicesWhereTheyShareOne) {
 
 TEST(ProcessGpus, PlansAreForThoseThatAreNamed) {
   const HostDevices one = host_with("a", {"A"}, kNew, true);
-  Config config = config_with(1, 40, {"cuda:0/4"});  // so many replicas no plan has
+  Config config = config_with(1, 40, {"cuda:0/4"});  // more replicas than any plan
   config.train.precision = "fp32";
   EXPECT_EQ(devices_to_plan_for(config, {one, one}),
             (Names{"cuda:0/4.0", "cuda:0/4.1", "cuda:0/4.2", "cuda:0/4.3"}));

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
-
 namespace twobw::runtime {
 namespace {
 
@@ -41,18 +39,6 @@ TEST(RankMap, AProcessMayHaveMoreReplicasOfOneStageThanOfAnother) {
   EXPECT_EQ(first.ranks_of_stage(1), (Numbers{0, 1, 1}));
   EXPECT_EQ(first.replicas_here(0), 2);
   EXPECT_EQ(first.replicas_here(1), 1);
-}
-
-TEST(RankMap, AStageOfOneReplicaIsInOneProcess) {
-  const RankMap last(shape_of(4, 1), 2, 1);
-  EXPECT_EQ(last.ranks_of_stage(3), Numbers{1});
-  EXPECT_EQ(last.replicas_here(0), 0);
-  EXPECT_FALSE(last.spans_processes(0));
-}
-
-TEST(RankMap, UnevenSharesAreRefused) {
-  EXPECT_THROW(RankMap(shape_of(3, 1), 2, 0), InputError);
-  EXPECT_THROW(RankMap(shape_of(1, 1), 2, 0), InputError);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class Ranks {
   int size() const { return static_cast<int>(all_.size()); }
   const std::shared_ptr<transport::Processes>& operator[](int rank) const { return all_[rank]; }
 
-  // What a process does from its first pipeline on; where it ends well, it leaves with the others.
+  // Runs `work` on every rank; a rank whose work succeeds leaves with the others.
   void run(const std::function<void(int rank)>& work) const {
     transport::on_all_ranks(size(), [&](int rank) {
       work(rank);

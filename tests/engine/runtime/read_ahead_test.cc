@@ -1,5 +1,5 @@
-// Places are filled ahead, in order, never while they are in use, and everything ends when it is told to.
-#include "engine/runtime/read_ahead.h"
+// Places are filled ahead, in order, and never while they are in use; the destructor ends the thread.
+#include "engine/runtime/microbatches.h"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST(ReadAheadTest, FillsBeforeItIsAskedButNotMoreThanItMay) {
   });
   EXPECT_EQ(read.places(), kAhead);
   read.await(0);
-  third.wait();  // which nobody has asked for
+  third.wait();  // not requested yet
   for (std::int64_t number = 0; number < 1000; ++number) {
     if (number > 0) read.await(number);
     EXPECT_EQ(places[static_cast<std::size_t>(number % kAhead)], number);
@@ -81,7 +81,7 @@ TEST(ReadAheadTest, AnotherNumberThanTheNextBeginsAnew) {
   }
 }
 
-TEST(ReadAheadTest, WhatCannotBeFilledIsThrownToTheOneWhoAsks) {
+TEST(ReadAheadTest, FailureToFillIsThrownByAwait) {
   for (const int threads : {0, 2}) {
     ReadAhead read({.name = "test", .ahead = threads}, [&](std::int64_t number) {
       if (number == 3) throw std::runtime_error("the disk is gone");
@@ -96,7 +96,7 @@ TEST(ReadAheadTest, WhatCannotBeFilledIsThrownToTheOneWhoAsks) {
   }
 }
 
-TEST(ReadAheadTest, AWaitThatLastsTooLongSaysForWhat) {
+TEST(ReadAheadTest, TimeoutNamesTheMicrobatch) {
   std::latch allowed(1);
   ReadAhead read({.name = "test", .ahead = 1, .timeout = 0.001}, [&](std::int64_t) { allowed.wait(); });
   std::string message;

@@ -1,4 +1,4 @@
-// Runs whose reports and snapshots are kept, to be held against those of others.
+// Runs with recorded reports and snapshots, for comparisons.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/runtime/pipeline.h"
 #include "engine/runtime/setup.h"
 
@@ -113,7 +113,7 @@ inline void expect_same_tail(const Recorder& whole, const Recorder& tail, std::i
   }
 }
 
-// What the resumed run saves itself.
+// Compares the snapshots that the resumed run saves.
 inline void expect_same_snapshots(const Recorder& whole, const Recorder& tail, std::int64_t cut) {
   for (const auto& [key, expected] : whole.snapshots) {
     if (key.first <= cut) continue;
@@ -131,7 +131,8 @@ inline void expect_same_snapshots(const Recorder& whole, const Recorder& tail, s
   }
 }
 
-// From what another run saved at the cut the configuration goes on like `whole`, which was never cut.
+// Expects that the configuration, resumed from the cut of `saved`, continues like the uninterrupted run
+// `whole`.
 inline void expect_continues(const Config& config, const Recorder& saved, std::int64_t cut,
                              const Recorder& whole) {
   SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
@@ -141,7 +142,8 @@ inline void expect_continues(const Config& config, const Recorder& saved, std::i
   expect_same_snapshots(whole, tail, cut);
 }
 
-// Replicas that share the optimizer's state save what others save, and each kind goes on from either.
+// Expects that runs with and without pipeline.shard_state save the same, and that each resumes from the
+// other's checkpoints.
 inline void expect_kinds_continue_each_other(const Config& config, const std::vector<std::int64_t>& cuts) {
   Config sharded = config;
   sharded.pipeline.shard_state = true;

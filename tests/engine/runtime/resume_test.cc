@@ -1,7 +1,7 @@
-// A run that continues from what another saved computes the same bits, from any cut.
+// A run resumed from any checkpoint computes the same bits.
 #include <gtest/gtest.h>
 
-#include "engine/device/cpu.h"
+#include "engine/device/device.h"
 #include "engine/runtime/pipeline.h"
 #include "engine/runtime/setup.h"
 #include "tests/engine/runtime/recorder.h"

@@ -51,7 +51,7 @@ inline Config short_config(const std::string& settings) {
   std::vector<int>& split = config.pipeline.split;
   const int layers = architecture::model_of(config.model).size();
   if (!split.empty()) split.back() += layers - std::accumulate(split.begin(), split.end(), 0);
-  if (config.train.precision != "fp32") put_on_one_core(config);
+  if (config.train.precision != "fp32" && config.devices.empty()) put_on_one_core(config);
   return config;
 }
 
@@ -128,6 +128,7 @@ inline const Factor kModels = {
     "model.family=bert model.head=classification model.num_labels=3",
     "model.family=bert model.head=regression"};
 inline const Factor kDropout = {"", "model.dropout=0.1"};
+inline const Factor kPrefetch = {"", "pipeline.prefetch=0", "pipeline.prefetch=1", "pipeline.prefetch=100"};
 inline const Factor kProcesses = {"", "processes=2", "processes=all"};
 
 }  // namespace factors

@@ -1,4 +1,4 @@
-// What replicas that share the optimizer's state keep, held against the planner's forecast.
+// Memory of replicas with a sharded optimizer state, against the planner's forecast.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace twobw::runtime {
 
-// Of a run with a split, under an optimizer of two moments.
+// For a run with a split and an optimizer with two moments.
 inline void expect_memory_of_shards(const Config& config) {
   Recorder recorder;
   run_recorded(config, nullptr, recorder);

@@ -1,4 +1,4 @@
-// Replicas that share the optimizer's state (pipeline.shard_state): each keeps its part alone.
+// Sharded optimizer state (pipeline.shard_state): each replica keeps only its part.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-// What every kind of link promises, written once as the suite Links. A kind takes part by
+// The contract of links, as the test suite Links. A kind of link joins it by
 //
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Prefix, Links, Kind);
 //
 // where Kind is a type with
 //
-//   static std::string missing();                // that keeps it from being tested here; empty: nothing
+//   static std::string missing();                // why it cannot be tested here; empty if it can
 //   static device::Device sender(), receiver();  // where the workers at its two ends compute
 //   static std::unique_ptr<Link> make(WaitHub&);
 //   static constexpr bool kHandsOver;            // the tensor itself arrives, not a copy
@@ -36,14 +36,14 @@ namespace twobw::transport {
 
 using Seconds = std::chrono::duration<double>;
 
-// A thread at a device that does what it is told, one thing after the other.
+// A thread bound to a device that executes tasks in order.
 class WorkerThread {
  public:
   WorkerThread(const std::string& name, const device::Device& device)
       : thread_([this, name, device] { work(name, device); }) {}
   ~WorkerThread() { post({}); }
 
-  // What the work gives, or throws, is in the future.
+  // The future has the result of the work, or its exception.
   template <typename Work>
   auto start(Work work) {
     auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Work>()>>(std::move(work));
@@ -77,7 +77,7 @@ class WorkerThread {
   void work(const std::string& name, const device::Device& device) {
     const device::DeviceBinding binding(name, device);
     while (const Task task = next()) task();
-    binding.clock().await(binding.clock().now());  // until the device is done, too
+    binding.clock().await(binding.clock().now());  // waits for the device
   }
 
   std::mutex mutex_;
@@ -107,7 +107,7 @@ inline bool same_bits(const Tensors& a, const Tensors& b) {
                     [](const at::Tensor& x, const at::Tensor& y) { return same_bits(x, y); });
 }
 
-// Tensors are on the CPU in the tests, at the workers' devices on the way.
+// Tests have tensors on the CPU; links carry them on the workers' devices.
 template <typename Kind>
 class Links : public testing::Test {
  protected:
@@ -125,7 +125,7 @@ class Links : public testing::Test {
     receiver_.reset();
   }
 
-  // Anew, where a test wants another timeout.
+  // Called again by tests that need another timeout.
   void connect(Seconds timeout) {
     link_.reset();
     hub_ = std::make_unique<WaitHub>(timeout);
@@ -198,8 +198,8 @@ TYPED_TEST_P(Links, LetATagComeAgainOnceItWasReceived) {
   }
 }
 
-// Several under one tag, as where a cut falls in the middle of a residual branch; and what no sum or cast
-// leaves as it is: odd sizes, a transposed matrix, nothing at all, bits that are no number.
+// Several tensors under one tag, as at a stage boundary within a residual branch: odd sizes, a transposed
+// matrix, an empty tensor, NaN.
 TYPED_TEST_P(Links, CarryEveryTypeAndShape) {
   const at::Tensor numbers = at::arange(1, 61, at::kFloat).reciprocal();
   const Tensors sent = {numbers,
@@ -219,8 +219,8 @@ TYPED_TEST_P(Links, CarryEveryTypeAndShape) {
   }
 }
 
-// While both sides free memory and use it again, and nobody waits for a device. What was handed over is kept
-// until it was used.
+// Both sides free and reuse memory without waiting for a device. Tensors that were handed over are kept
+// until they have been used.
 TYPED_TEST_P(Links, CarryManyMessagesBetweenThreads) {
   constexpr int kMany = 300;
   const auto size_of = [](int k) { return 1000 + 37 * (k % 11); };
@@ -272,7 +272,7 @@ TYPED_TEST_P(Links, MakeAReceiverWaitForTheSender) {
   EXPECT_TRUE(same_bits(received.get(), number(3)));
 }
 
-TYPED_TEST_P(Links, SayWhatWasWaitedForTooLong) {
+TYPED_TEST_P(Links, NameTheTagThatTimedOut) {
   this->connect(Seconds(0.01));
   this->send({Tag::Kind::Activation, 6}, number(6));
   try {
@@ -300,7 +300,7 @@ TYPED_TEST_P(Links, EndTheWaitWhereTheRunIsCancelled) {
 REGISTER_TYPED_TEST_SUITE_P(Links, CarryTensorsInOrder, FindATensorByItsTagInAnyOrder,
                             LetATagComeAgainOnceItWasReceived, CarryEveryTypeAndShape,
                             CarryManyMessagesBetweenThreads, CopyNothingWhereTheyHandOver,
-                            MakeAReceiverWaitForTheSender, SayWhatWasWaitedForTooLong,
+                            MakeAReceiverWaitForTheSender, NameTheTagThatTimedOut,
                             EndTheWaitWhereTheRunIsCancelled);
 
 }  // namespace twobw::transport

@@ -1,4 +1,4 @@
-// A way between processes for tensors, for tests without a GPU: both ends are one object.
+// A GpuPath for tests without a GPU: both ends are one object.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace twobw::transport {
 
-// What is sent waits for its header.
+// Sent tensors wait until their header has been received.
 class PathInMemory final : public GpuPath {
  public:
   void await(const device::StreamEvent& ready) override { EXPECT_EQ(ready, nullptr); }

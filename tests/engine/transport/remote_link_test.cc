@@ -1,4 +1,4 @@
-// Links between processes, here both ends in one: what all links promise, and what these do besides.
+// Links between processes, here with both ends in one: the contract of all links, and their own.
 #include "engine/transport/remote_link.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(RemoteInMemory, Links, RemoteInMemory);
 INSTANTIATE_TYPED_TEST_SUITE_P(RemoteByPath, Links, RemoteByPath);
 INSTANTIATE_TYPED_TEST_SUITE_P(RemoteOverGloo, Links, RemoteOverGloo);
 
-// Neither end leaves before both have it all.
+// Neither end closes before both have finished.
 TEST(RemoteLink, DrainsItsPathAtBothEnds) {
   WaitHub hub(Seconds(60));
   const auto path = std::make_shared<PathInMemory>();
@@ -81,7 +81,7 @@ TEST(RemoteLink, DrainsItsPathAtBothEnds) {
   EXPECT_EQ(path->drained(), 2);
 }
 
-TEST(MessageHeader, TellsWhatWasSent) {
+TEST(MessageHeader, DecodesWhatWasEncoded) {
   const MessageHeader sent{
       .tag = {Tag::Kind::Gradient, 1'000'000'000'000},
       .regular = true,
@@ -95,7 +95,7 @@ TEST(MessageHeader, TellsWhatWasSent) {
   EXPECT_EQ(to_tensor(sent).sizes(), to_tensor({}).sizes());
 }
 
-// Widths of microbatches may differ; between them come evaluations, of other shapes, and words without
+// Microbatches of different widths, interleaved with evaluations of other shapes and messages without
 // tensors.
 TEST(RemoteLink, TakesShapesAsTheyCome) {
   WaitHub hub(Seconds(60));
@@ -117,8 +117,8 @@ TEST(RemoteLink, TakesShapesAsTheyCome) {
   }
 }
 
-// The sender may drop a tensor at once; what is not received yet stays.
-TEST(RemoteLink, KeepsWhatIsSentUntilItIsGone) {
+// The sender may drop a tensor at once; the link keeps it until it has been received.
+TEST(RemoteLink, KeepsTensorsUntilTheyAreReceived) {
   const AllWires wires = wires_in_memory(2);
   WaitHub hub(Seconds(60));
   auto sender =

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstring>
 #include <future>
+#include <iterator>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "engine/transport/wait_hub.h"
@@ -60,48 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, RemoteSumming, testing::ValuesIn(sum_cases())
   return name + "_" + std::to_string(info.param.size) + "_by_" + std::to_string(info.param.piece);
 });
 
-TEST_P(RemoteSumming, HasTheBitsOfOneProcess) {
-  constexpr int kUpdates = 3;
-  const auto& [kind, ranks, size, piece] = GetParam();
-  const int processes = ranks.back() + 1;
-  std::vector<at::Tensor> expected;
-  for (int update = 0; update < kUpdates; ++update) {
-    std::vector<Contribution> all;
-    for (int replica = 0; replica < std::ssize(ranks); ++replica)
-      all.push_back({.gradient = values_of(update, replica, size)});
-    EXPECT_TRUE(sums_on_cores()(all)->advance());
-    expected.push_back(all.front().gradient);
-  }
-  const AllWires wires = kind.make(processes);
-  on_all_ranks(processes, [&](int rank) {
-    std::atomic<int> followed = 0;
-    std::vector<std::vector<Contribution>> own(kUpdates);
-    {
-      RemoteSums sums({.wire = *wires[rank],
-                       .tag = 40,
-                       .ranks = ranks,
-                       .name = "sums",
-                       .on_failure = nothing_fails(),
-                       .piece = piece});
-      const MakeSum make = sums.make();
-      for (int update = 0; update < kUpdates; ++update) {
-        for (int replica = 0; replica < std::ssize(ranks); ++replica) {
-          if (ranks[replica] == rank) own[update].push_back({.gradient = values_of(update, replica, size)});
-        }
-        const auto sum = make(own[update]);
-        EXPECT_TRUE(sum->advance());
-        EXPECT_FALSE(sum->advance());  // one does what follows
-        sum->then(sums.first_replica(), [&, update] {
-          for (const Contribution& one : own[update]) EXPECT_TRUE(equal_bits(one.gradient, expected[update]));
-          ++followed;
-        });
-      }
-    }
-    EXPECT_EQ(followed, kUpdates);
-  });
-}
-
-// Every third part is everybody's, the others belong to one replica after another, some to one twice.
+// Every third range belongs to all replicas; the others have owners in turn.
 SumRanges ranges_of(std::int64_t size, int replicas) {
   SumRanges ranges;
   std::int64_t begin = 0;
@@ -113,8 +74,12 @@ SumRanges ranges_of(std::int64_t size, int replicas) {
   return ranges;
 }
 
-void expect_sum_where_it_belongs(const SumRanges& ranges, int replica, const at::Tensor& buffer,
-                                 const at::Tensor& expected) {
+// Checks the ranges that the replica owns, or the whole buffer.
+void expect_own_sum(const SumRanges& ranges, int replica, const at::Tensor& buffer,
+                    const at::Tensor& expected) {
+  if (ranges.empty()) {
+    EXPECT_TRUE(equal_bits(buffer, expected)) << "of replica " << replica;
+  }
   for (const SumRange& range : ranges) {
     if (range.owner != SumRange::kAll && range.owner != replica) continue;
     const at::Tensor seen = buffer.narrow(0, range.begin, range.count);
@@ -123,19 +88,22 @@ void expect_sum_where_it_belongs(const SumRanges& ranges, int replica, const at:
   }
 }
 
-TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
+std::vector<Contribution> contributions_to(int update, const std::vector<int>& replicas, std::int64_t size) {
+  std::vector<Contribution> all;
+  for (const int replica : replicas) all.push_back({.gradient = values_of(update, replica, size)});
+  return all;
+}
+
+// Checks sums in one process, and that sums over several have the same bits.
+void expect_sums(const SumCase& test, const SumRanges& ranges) {
   constexpr int kUpdates = 3;
-  const auto& [kind, ranks, size, piece] = GetParam();
-  const auto replicas = static_cast<int>(std::ssize(ranks));
-  const int processes = ranks.back() + 1;
-  const SumRanges ranges = ranges_of(size, replicas);
+  const auto& [kind, ranks, size, piece] = test;
+  std::vector<int> replicas(ranks.size());
+  std::iota(replicas.begin(), replicas.end(), 0);
   std::vector<at::Tensor> expected;
   for (int update = 0; update < kUpdates; ++update) {
-    std::vector<Contribution> all, owned;
-    for (int replica = 0; replica < replicas; ++replica) {
-      all.push_back({.gradient = values_of(update, replica, size)});
-      owned.push_back({.gradient = values_of(update, replica, size)});
-    }
+    const auto all = contributions_to(update, replicas, size),
+               owned = contributions_to(update, replicas, size);
     EXPECT_TRUE(sums_on_cores()(all)->advance());
     expected.push_back(all.front().gradient);
     const auto sum = sums_on_cores(ranges)(owned);
@@ -144,37 +112,34 @@ TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
     sum->for_each([&](int replica, const Contribution& own) {
       EXPECT_EQ(replica, visited++);
       EXPECT_TRUE(own.gradient.is_same(owned[replica].gradient));
-      expect_sum_where_it_belongs(ranges, replica, own.gradient, expected[update]);
+      expect_own_sum(ranges, replica, own.gradient, expected[update]);
     });
-    EXPECT_EQ(visited, replicas);
+    EXPECT_EQ(visited, std::ssize(replicas));
   }
+  const int processes = ranks.back() + 1;
   const AllWires wires = kind.make(processes);
   on_all_ranks(processes, [&](int rank) {
     std::atomic<int> followed = 0;
+    std::vector<int> here;
+    std::ranges::copy_if(replicas, std::back_inserter(here), [&](int one) { return ranks[one] == rank; });
     std::vector<std::vector<Contribution>> own(kUpdates);
     {
-      RemoteSums sums({.wire = *wires[rank],
-                       .tag = 40,
-                       .ranks = ranks,
-                       .name = "sums",
-                       .on_failure = nothing_fails(),
-                       .piece = piece,
-                       .ranges = ranges});
+      RemoteSums sums(
+          {.wire = *wires[rank], .tag = 40, .ranks = ranks, .name = "sums", .on_failure = nothing_fails()},
+          ranges, nullptr, piece);
       const MakeSum make = sums.make();
       for (int update = 0; update < kUpdates; ++update) {
-        for (int replica = 0; replica < replicas; ++replica) {
-          if (ranks[replica] == rank) own[update].push_back({.gradient = values_of(update, replica, size)});
-        }
+        own[update] = contributions_to(update, here, size);
         const auto sum = make(own[update]);
         EXPECT_TRUE(sum->advance());
+        EXPECT_FALSE(sum->advance());  // one does what follows
         sum->then(sums.first_replica(), [&, update, sum] {
-          int visited = 0;
+          std::vector<int> visited;
           sum->for_each([&](int replica, const Contribution& one) {
-            ++visited;
-            EXPECT_EQ(ranks[replica], rank);
-            expect_sum_where_it_belongs(ranges, replica, one.gradient, expected[update]);
+            visited.push_back(replica);
+            expect_own_sum(ranges, replica, one.gradient, expected[update]);
           });
-          EXPECT_EQ(visited, std::ranges::count(ranks, rank));
+          EXPECT_EQ(visited, here);
           ++followed;
         });
       }
@@ -183,7 +148,15 @@ TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
   });
 }
 
-TEST(RemoteSums, ShareWhatOneReplicaOfTheProcessChanged) {
+TEST_P(RemoteSumming, HasTheBitsOfOneProcess) {
+  expect_sums(GetParam(), {});
+}
+
+TEST_P(RemoteSumming, IsCompleteAtTheOwners) {
+  expect_sums(GetParam(), ranges_of(GetParam().size, static_cast<int>(std::ssize(GetParam().ranks))));
+}
+
+TEST(RemoteSums, ShareTheChangesOfOneReplica) {
   const AllWires wires = wires_in_memory(2);
   on_all_ranks(2, [&](int rank) {
     std::vector<Contribution> own;
@@ -205,7 +178,7 @@ TEST(RemoteSums, ShareWhatOneReplicaOfTheProcessChanged) {
   });
 }
 
-// Stands for one on a GPU: counts what it is asked for.
+// A fake of the GPU's adder that counts its calls.
 class CountedAdder final : public GpuAdder {
  public:
   CountedAdder(std::atomic<int>& complete, int processes) : complete_(complete), processes_(processes) {}
@@ -237,11 +210,9 @@ TEST(RemoteSums, OnGpusBeginWhenTheGradientsOfAllAreComplete) {
     const at::Tensor gradient = at::zeros({4});
     int followed = 0;
     {
-      RemoteSums sums({.wire = *wires[rank],
-                       .ranks = {0, 1, 2},
-                       .name = "sums",
-                       .on_failure = nothing_fails(),
-                       .gpu = std::make_shared<CountedAdder>(complete, kProcesses)});
+      RemoteSums sums(
+          {.wire = *wires[rank], .ranks = {0, 1, 2}, .name = "sums", .on_failure = nothing_fails()}, {},
+          std::make_shared<CountedAdder>(complete, kProcesses));
       for (int update = 0; update < kUpdates; ++update) {
         const auto sum = sums.make()({{.gradient = gradient}});
         ASSERT_TRUE(sum->advance());
@@ -253,19 +224,17 @@ TEST(RemoteSums, OnGpusBeginWhenTheGradientsOfAllAreComplete) {
   });
 }
 
-// Whose stage may be on another GPU than the first replica's.
-TEST(RemoteSums, WhatFollowsIsDoneAtTheGradientOfTheReplicaThatDoesIt) {
+// The replica's stage may be on another GPU than the first replica's.
+TEST(RemoteSums, WorkAfterASumRunsAtTheGradientOfItsReplica) {
   const AllWires wires = wires_in_memory(2);
   std::atomic<int> complete = 0;
   on_all_ranks(2, [&](int rank) {
     const auto adder = std::make_shared<CountedAdder>(complete, 2);
     const std::vector<Contribution> own = {{.gradient = at::zeros({4})}, {.gradient = at::zeros({4})}};
     {
-      RemoteSums sums({.wire = *wires[rank],
-                       .ranks = {0, 0, 1, 1},
-                       .name = "sums",
-                       .on_failure = nothing_fails(),
-                       .gpu = adder});
+      RemoteSums sums(
+          {.wire = *wires[rank], .ranks = {0, 0, 1, 1}, .name = "sums", .on_failure = nothing_fails()}, {},
+          adder);
       const auto sum = sums.make()(own);
       ASSERT_TRUE(sum->advance());
       sum->then(sums.first_replica() + 1, [] {});
@@ -274,7 +243,7 @@ TEST(RemoteSums, WhatFollowsIsDoneAtTheGradientOfTheReplicaThatDoesIt) {
   });
 }
 
-TEST(RemoteSums, WhatFailsAfterASumIsReported) {
+TEST(RemoteSums, FailureAfterASumIsReported) {
   const AllWires wires = wires_in_memory(2);
   on_all_ranks(2, [&](int rank) {
     std::string message;

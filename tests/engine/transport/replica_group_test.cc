@@ -29,7 +29,7 @@ std::shared_ptr<ReplicaSum> sum_of(const std::vector<Contribution>& all) {
   return sums_on_cores()(all);
 }
 
-// The same buffers as `all`, summed up by one thread.
+// Sums the buffers of `all` on one thread.
 void add_up(const std::vector<Contribution>& all) {
   EXPECT_TRUE(sum_of(all)->advance());
 }
@@ -42,26 +42,6 @@ TEST(ReplicaGroup, HandsTheSumToTheLastAndToWhoeverAwaitsIt) {
   const auto sum = group.contribute(0, 1, {numbers({2})});
   ASSERT_NE(sum, nullptr);
   for (int replica = 0; replica < 3; ++replica) EXPECT_EQ(group.await(0), sum);
-}
-
-TEST(ReplicaGroup, AloneOneIsTheLastAtOnce) {
-  WaitHub hub(Seconds(60));
-  ReplicaGroup group(hub, 1);
-  for (int update = 0; update < 3; ++update)
-    EXPECT_TRUE(group.contribute(update, 0, {numbers({1})})->advance());
-}
-
-// A fast replica contributes to the next update before a slow one has come to this one.
-TEST(ReplicaGroup, KeepsUpdatesApart) {
-  WaitHub hub(Seconds(60));
-  ReplicaGroup group(hub, 2);
-  const at::Tensor first = numbers({1}), second = numbers({10});
-  EXPECT_EQ(group.contribute(0, 0, {first}), nullptr);
-  EXPECT_EQ(group.contribute(1, 0, {second}), nullptr);
-  EXPECT_TRUE(group.contribute(0, 1, {numbers({2})})->advance());
-  EXPECT_TRUE(group.contribute(1, 1, {numbers({20})})->advance());
-  EXPECT_TRUE(first.equal(numbers({3})));
-  EXPECT_TRUE(second.equal(numbers({30})));
 }
 
 TEST(ReplicaGroupDeathTest, NobodyContributesTwice) {
@@ -96,7 +76,7 @@ TEST(ReplicaSum, OfOneIsItself) {
   const auto all = contributions({{-0.0f, 3}});
   add_up(all);
   EXPECT_TRUE(all[0].gradient.equal(numbers({0, 3})));
-  EXPECT_TRUE(std::signbit(all[0].gradient[0].item<float>()));  // not so much as a zero is added
+  EXPECT_TRUE(std::signbit(all[0].gradient[0].item<float>()));  // no zero is added
 }
 
 // Large enough that every thread gets some of it; exactly one ends last, and finds the whole sum.
@@ -127,7 +107,7 @@ TEST(ReplicaSum, IsMadeByAllThatHelp) {
   EXPECT_EQ(wrong, 0);
 }
 
-// As the workers use it: contribute, go on with the other buffer, and take the sum when the norms are there.
+// As workers do: contribute, continue with the other buffer, and take the sum once the norms have arrived.
 TEST(ReplicaSum, EveryReplicaFindsItInItsOwnBuffer) {
   constexpr int kReplicas = 3, kUpdates = 60;
   WaitHub hub(Seconds(60));

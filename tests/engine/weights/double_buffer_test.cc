@@ -59,15 +59,6 @@ TEST(Versions, TheNewVersionIsWrittenIntoTheBufferOfTheRetiredOne) {
   EXPECT_TRUE(at::equal(versions.flat(2), w1 + 1));
 }
 
-TEST(Versions, TheFirstWriteLeavesTheFirstVersionAlone) {
-  const Layout layout(affine_model(), 0, 1);
-  Versions versions(layout, 2, 1);
-  const Tensor w0 = versions.flat(0).clone();
-  update(versions, 1);
-  EXPECT_TRUE(at::equal(versions.flat(0), w0));
-  EXPECT_TRUE(at::equal(versions.flat(1), w0 + 1));
-}
-
 TEST(Versions, AResumedRunBeginsWithWhatWasSaved) {
   const Layout layout(affine_model(), 0, 1);
   Versions versions(layout, /*kept=*/2, /*seed=*/1);
@@ -232,17 +223,6 @@ std::map<std::string, Tensor> initial_weights(const std::vector<std::pair<int, i
     }
   }
   return weights;
-}
-
-TEST(Versions, InitialWeightsDoNotDependOnTheSplit) {
-  const auto whole = initial_weights({{0, 4}}, 7);
-  ASSERT_EQ(whole.size(), 8u);
-  for (const auto& split : all_splits(4)) {
-    const auto parts = initial_weights(split, 7);
-    for (const auto& [name, weight] : whole) {
-      EXPECT_TRUE(at::equal(parts.at(name), weight)) << name << " in " << split.size() << " stages";
-    }
-  }
 }
 
 TEST(Versions, InitialWeightsDependOnSeedAndName) {

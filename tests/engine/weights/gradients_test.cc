@@ -22,17 +22,6 @@ TEST(Gradients, ABatchUsesTheBufferOfItsNumber) {
   EXPECT_TRUE(at::equal(gradients.flat(1), at::zeros({layout.gradient_size()})));
 }
 
-TEST(Gradients, AParametersPartLiesAtItsGradientOffset) {
-  const Layout layout(toy_model(), 0, 4);
-  const Gradients gradients(layout, 1);
-  for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
-    const Parameter& parameter = layout.parameters()[i];
-    const Tensor part = gradients.of(0, static_cast<int>(i));
-    EXPECT_EQ(part.data_ptr<float>(), gradients.flat(0).data_ptr<float>() + parameter.gradient_offset);
-    EXPECT_EQ(part.sizes(), at::IntArrayRef(parameter.spec.shape));
-  }
-}
-
 // Batch 0 accumulates over two microbatches; batch 1 begins before batch 0's gradient is used up.
 TEST(Gradients, BackwardsAccumulateIntoTheBatchTheyAreAttachedTo) {
   const architecture::Model model =

@@ -45,12 +45,6 @@ TEST(Layout, ALayerOwnsARangeOfTheParameters) {
   EXPECT_EQ(layout.parameters()[2].count, 9);
 }
 
-TEST(Layout, ALayerWithoutParametersHasAnEmptyRange) {
-  const Layout layout(toy_model({{{.name = "a", .shape = {2}}}, {}, {{.name = "b", .shape = {2}}}}), 0, 3);
-  EXPECT_EQ(layout.range(1), std::pair(1, 1));
-  EXPECT_EQ(layout.range(2), std::pair(1, 2));
-}
-
 TEST(Layout, ATieOnOneStageSharesWeightsAndNotGradients) {
   const Layout layout(toy_model(), 0, 4);
   const Parameter& tokens = layout.parameters().front();
@@ -84,13 +78,6 @@ TEST(Layout, ATieAcrossStagesHasOneEndOnEach) {
   EXPECT_FALSE(head.alias);  // a copy with weights of its own
   EXPECT_EQ(head.gradient_offset, head.offset);
   EXPECT_EQ(last.gradient_size(), last.size());
-}
-
-TEST(Layout, AnUntiedModelHasNoTies) {
-  const architecture::Model model = toy_model(/*tied=*/false);
-  EXPECT_TRUE(Layout(model, 0, 4).ties().empty());
-  EXPECT_TRUE(Layout(model, 0, 2).ties().empty());
-  EXPECT_TRUE(Layout(model, 2, 4).ties().empty());
 }
 
 TEST(Layout, AnySplitHoldsEveryParameterOnce) {

@@ -1,4 +1,4 @@
-// Models that are little but their parameters, for tests of what holds them.
+// Models without forwards, for tests of weights, gradients and optimizers.
 #pragma once
 
 #include <utility>
@@ -14,8 +14,8 @@ inline architecture::Model toy_model(std::vector<std::vector<architecture::Param
   return model;
 }
 
-// Four layers: tokens and positions, two blocks, and a head that may be tied to the tokens. The sizes
-// are no multiples of anything.
+// Four layers: tokens and positions, two blocks, and a head that may be tied to the tokens. All sizes are
+// odd.
 inline architecture::Model toy_model(bool tied = true) {
   return toy_model({{{.name = "tokens", .shape = {7, 3}, .init_std = 0.02},
                      {.name = "positions", .shape = {5, 3}, .init_std = 0.02}},
