@@ -10,7 +10,7 @@
 #include "engine/data/sources.h"
 #include "planning/architecture/families.h"
 #include "text/corpus/configured_tokens.h"
-#include "text/tokenizer/load.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::data {
 namespace {
