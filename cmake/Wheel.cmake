@@ -29,10 +29,11 @@ install(RUNTIME_DEPENDENCY_SET package_libraries DESTINATION bin COMPONENT wheel
   PRE_EXCLUDE_REGEXES "^lib(torch|c10|cuda|cublas|nccl|gomp)"
                       "^(ld-linux|lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s|z)\\.so)")
 
-# Next to an engine, the version of LibTorch that it needs: app/cli/engine_program.h.
+# Next to an installed engine, the version of LibTorch that it needs: app/cli/engine_program.h. In the build folder it is
+# not next to the programs, which would take themselves for installed ones.
 if(TWOBW_ENGINE)
-  file(WRITE ${CMAKE_BINARY_DIR}/${engine}.torch "${TORCH_VARIANT}\n")
-  install(FILES ${CMAKE_BINARY_DIR}/${engine}.torch DESTINATION bin COMPONENT wheel)
+  file(WRITE ${CMAKE_BINARY_DIR}/package/${engine}.torch "${TORCH_VARIANT}\n")
+  install(FILES ${CMAKE_BINARY_DIR}/package/${engine}.torch DESTINATION bin COMPONENT wheel)
   if(TWOBW_TORCH_CUDA)
     install(CODE "file(RENAME \${CMAKE_INSTALL_PREFIX}/bin/cuda/twobw-engine \${CMAKE_INSTALL_PREFIX}/bin/${engine})
                   file(REMOVE_RECURSE \${CMAKE_INSTALL_PREFIX}/bin/cuda)" COMPONENT wheel)
