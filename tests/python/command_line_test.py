@@ -8,9 +8,9 @@ from support import ROOT, TestCase, twobw
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
 INTRO = """# Command line
 
-`CONFIG.yaml` and `key.path=value` are the [configuration](configuration.md). `--stages=4` shows a default,
-`--out=TEXT` a type, (1..32) a range. Options that an earlier command has with the same text are listed by name. This
-page is `twobw COMMAND --help`, and a test keeps it equal.
+`SETTINGS` is `[CONFIG.yaml] [key.path=value ...]`, the [configuration](configuration.md). `--stages=4` shows a default,
+`--out=TEXT` a type, (1..32) a range. Options that an earlier command has with the same text are listed by name. A test
+keeps this page equal to `twobw COMMAND --help`.
 """
 CONFIG = "[CONFIG.yaml] [key.path=value ...]"
 
@@ -46,7 +46,7 @@ def brief(name):
 
 def lines_of(command, seen):
     text = help_of(*command)
-    usage = re.search(r"(?m)^Usage: (.*)", text)[1].replace(" [OPTIONS]", "").replace("[config...]", CONFIG)
+    usage = re.search(r"(?m)^Usage: (.*)", text)[1].replace(" [OPTIONS]", "").replace("[config...]", "SETTINGS")
     rows, repeated = [], []
     for name, meaning in entries(text, "Positionals") + entries(text, "Options"):
         row = (brief(name), meaning)

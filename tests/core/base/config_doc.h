@@ -18,23 +18,23 @@ A run is described by one YAML file. Any key can be set again on the command lin
 
     twobw train configs/default.yaml pipeline.stages=4 optimizer.betas=[0.9,0.95]
 
-Every key has a default, and the file may be left out. An unknown key or a wrong value is refused with exit code 2 and
-one sentence that names its place.
+The file may be left out. An unknown key or a wrong value is refused with exit code 2 and one sentence that names its
+place.
 
 `twobw verify` without a file has other defaults: {}, and `model.dropout={}` if the family has dropout. In fp32
 `verify`, `eval` and `generate` compute on CPU cores unless `devices` is set.
 
-`1..32` is a range of whole numbers. This page is made from `src/core/base/config_table.cc`; a test keeps them equal.
+Behind a key are its default and the allowed values, unless these are any text, or true and false. `1..32` is a range of
+whole numbers. A test keeps this page equal to `src/core/base/config_table.cc`.
 )";
 
-// Shorter than in the sentence that refuses a value: "1..10000".
+// Shorter than in the sentence that refuses a value: "1..10000". Empty for text and switches.
 inline std::string brief(std::string allowed) {
   static const std::vector<std::pair<std::regex, const char*>> shorter = {
       {std::regex("^a whole number of at least (.*) and at most (.*)"), "$1..$2"},
       {std::regex("^a number (of |from )?"), ""},
       {std::regex("^one of "), ""},
-      {std::regex("^true or false"), "true, false"},
-      {std::regex("^text, not empty"), "text"},
+      {std::regex("^(true or false|text, not empty)$"), ""},
       {std::regex("^a path, or a list such as"), "text or"},
   };
   for (const auto& [pattern, by] : shorter) allowed = std::regex_replace(allowed, pattern, by);
@@ -47,9 +47,10 @@ inline std::string linked(const std::string& meaning) {
   return std::regex_replace(meaning, page, "[$2](../$1/$2.md)");
 }
 
-inline std::string row(const Key& key) {
-  return fmt::format("| `{}` | `{}` | {} | {} |\n", name_of(key.path), key.write(Config{}),
-                     brief(key.allowed), linked(key.meaning));
+inline std::string item(const Key& key) {
+  const std::string allowed = brief(key.allowed);
+  return fmt::format("- `{}` (`{}`{}{}): {}\n", name_of(key.path), key.write(Config{}),
+                     allowed.empty() ? "" : "; ", allowed, linked(key.meaning));
 }
 
 // The whole page, in Markdown.
@@ -61,9 +62,8 @@ inline std::string render_config_doc() {
     const std::string title =
         section.name.empty() ? "Outside the sections" : fmt::format("`{}`", section.name);
     out += fmt::format("\n## {}\n\n{}\n\n", title, section.meaning);
-    out += "| key | default | allowed | meaning |\n|---|---|---|---|\n";
     for (const Key& key : schema()) {
-      if (section_of(key.path) == section.name) out += row(key);
+      if (section_of(key.path) == section.name) out += item(key);
     }
   }
   return out;
