@@ -68,9 +68,9 @@ def render_command(command, seen):
     lines = []
     for name, purpose in re.findall(r"(?m)^  (\w+) +(\S.*)", below[1]) if below else []:
         lines += [f"# {purpose}", *lines_of((command, name), seen)]
-    block = "\n".join(lines or lines_of((command,), seen))
+    block = "\n".join(f"    {line}" for line in lines or lines_of((command,), seen))
     purpose = text[:text.index("\nUsage: ")].replace("\n", " ")
-    return f"\n## {command}\n\n{purpose}.\n\n```text\n{block}\n```\n"
+    return f"\n## {command}\n\n{purpose}.\n\n{block}\n"
 
 
 def render_page():
