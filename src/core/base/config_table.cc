@@ -143,7 +143,7 @@ Complaint classes_are_the_models(const Config& config) {
 std::vector<Key> model_keys() {
   return {
       words(KEY(model.family), "Model family: gpt, llama or bert, see docs/reference/model-families.md."),
-      whole(KEY(model.layers), 1, kMostBlocks, "Number of transformer blocks."),
+      whole(KEY(model.layers), 1, kMostBlocks, "Transformer blocks."),
       whole(KEY(model.width), 1, kWidest, "Hidden size."),
       whole(KEY(model.heads), 1, kMostHeads,
             "Attention heads per block; must divide the width unless head_size is set.")
@@ -158,10 +158,10 @@ std::vector<Key> model_keys() {
           KEY(model.head), all_heads(),
           "Output head and training objective: next token, masked tokens, class of a sequence, or a number "
           "for a sequence; auto: the head of model.from, else causal_lm, or masked_lm for bert."),
-      whole(KEY(model.num_labels), 2, kMostTokens, "Number of classes; classification only.")
+      whole(KEY(model.num_labels), 2, kMostTokens, "Classes; classification only.")
           .with(labels_are_for_classification),
       whole(KEY(model.max_positions), 0, kLongest,
-            "Number of learned position embeddings, at least context; 0: as many as context; gpt and bert.")
+            "Learned position embeddings, at least context; 0: as many as context; gpt and bert.")
           .with(positions_reach),
       whole(KEY(model.kv_heads), 0, kMostHeads,
             "Key-value heads (grouped-query attention); must divide heads; 0: as many as heads; llama only.")
@@ -174,7 +174,7 @@ std::vector<Key> model_keys() {
           "llama and bert."),
       real(KEY(model.norm_eps), above(0), "Epsilon of the norms; llama and bert."),
       whole(KEY(model.token_types), 1, 100'000,
-            "Number of token types, such as the two parts of a sentence pair; bert only."),
+            "Token types, such as the two parts of a sentence pair; bert only."),
       boolean(KEY(model.next_sentence),
               "Add BERT's next-sentence head and its loss to masked_lm; bert only."),
       boolean(
@@ -234,7 +234,7 @@ std::vector<Key> data_keys() {
           .with(classes_differ)
           .with(classes_are_the_models),
       whole(KEY(data.bucket), 0, 1'000'000,
-            "Number of consecutive training sequences of similar length, best a multiple of "
+            "Consecutive training sequences of similar length, best a multiple of "
             "pipeline.microbatch; 0: lengths are mixed; classification and regression only."),
       choice(KEY(data.changed), {"refuse", "allow"},
              "Resume if data or tokenizer files have changed since, see docs/how-to/resume.md."),
@@ -324,8 +324,7 @@ std::vector<Key> optimizer_keys() {
 
 std::vector<Key> train_keys() {
   return {
-      whole(KEY(train.updates), 1, kMostUpdates, "Number of updates (optimizer steps).")
-          .with(tokens_are_countable),
+      whole(KEY(train.updates), 1, kMostUpdates, "Updates (optimizer steps).").with(tokens_are_countable),
       whole(KEY(train.seed), 0, std::numeric_limits<std::uint64_t>::max(),
             "Seed of the initial weights, the batches and dropout."),
       choice(KEY(train.precision), {"fp32", "bf16", "fp16"},
