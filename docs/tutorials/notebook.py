@@ -1,6 +1,6 @@
 """Plan a training run in a notebook: which GPUs, which split, how fast. No GPU and no PyTorch needed.
 
-Install with `pip install twobw`. Open this file in an editor that knows `# %%` cells, or run it with Python: it then
+Install with `pip install .` in a clone. Open this file in an editor that knows `# %%` cells, or run it with Python: it then
 writes plan.html, schedule.html and simulation.html.
 """
 
@@ -90,5 +90,5 @@ simulation
 
 # %% [markdown]
 # # And then?
-# With `pip install 'twobw[train]'` the same configuration trains: `for record in twobw.train(model): ...`, and
+# With `pip install '.[train]'` the same configuration trains: `for record in twobw.train(model): ...`, and
 # `twobw.compare` measures what 2bw gains in time and costs in loss. docs/reference/python.md has every function.

@@ -1,4 +1,4 @@
-"""Runs: what needs the package torch in the environment (`pip install twobw[train]`), and reading what runs left."""
+"""Runs: what needs the package torch in the environment (the extra `train`), and reading what runs left."""
 from __future__ import annotations
 
 import dataclasses
