@@ -1,7 +1,7 @@
 """Plan a training run in a notebook: which GPUs, which split, how fast. No GPU and no PyTorch needed.
 
-Install with `pip install .` in a clone. Open this file in an editor that knows `# %%` cells, or run it with Python: it then
-writes plan.html, schedule.html and simulation.html.
+Install with `pip install .` in a clone. Open this file in an editor that knows `# %%` cells, or run it with Python: it
+then writes plan.html, schedule.html and simulation.html.
 """
 
 # %% [markdown]
