@@ -77,9 +77,7 @@ SumRanges ranges_of(std::int64_t size, int replicas) {
 // Checks the ranges that the replica owns, or the whole buffer.
 void expect_own_sum(const SumRanges& ranges, int replica, const at::Tensor& buffer,
                     const at::Tensor& expected) {
-  if (ranges.empty()) {
-    EXPECT_TRUE(equal_bits(buffer, expected)) << "of replica " << replica;
-  }
+  EXPECT_TRUE(!ranges.empty() || equal_bits(buffer, expected)) << "of replica " << replica;
   for (const SumRange& range : ranges) {
     if (range.owner != SumRange::kAll && range.owner != replica) continue;
     const at::Tensor seen = buffer.narrow(0, range.begin, range.count);
