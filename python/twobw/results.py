@@ -58,7 +58,7 @@ class Table:
 
         >>> import twobw
         >>> list(twobw.simulate("flush", stages=2, microbatches=2).to_pandas()["forward"])
-        [2.0, 2.0]
+        [2, 2]
         """
         import pandas
 

@@ -93,7 +93,7 @@ class EmbedTest(FolderTestCase):
         self.assertIn("has no text", self.refused("embed", folder, "--texts", self.folder / "none.txt", "--out", out))
         decoder = self.save(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=1, n_head=2)),
                             "decoder")
-        self.assertIn("is a gpt; embeddings of texts are made by bert alone",
+        self.assertIn("is a gpt; only bert embeds texts",
                       self.refused("embed", decoder, "--texts", self.folder / "texts.txt", "--out", out))
         self.assertFalse(out.exists())
 

@@ -208,7 +208,9 @@ class EvalTest(FolderTestCase):
             process = twobw("eval", folder, "data=synthetic", *arguments)
             self.assertEqual(process.returncode, 1)
             self.assertRegex(process.stderr, rf"\Atwobw: the loss of '{folder}' is not finite[^\n]+\n\Z")
-        self.assertIsNone(json.loads(process.stdout)["loss"])
+        result, error = (json.loads(line) for line in process.stdout.splitlines())
+        self.assertIsNone(result["loss"])
+        self.assertIn("is not finite", error["error"]["message"])
 
     def test_refusals(self):
         folder = self.classifier(2)

@@ -175,7 +175,7 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
             return self.plan_json(*arguments, *more, settings=GPT_2_2B)["plan"]
 
         free = plan()
-        for flag in ("recompute", "second-gradient"):
+        for flag in ("recompute", "double-buffer-gradients"):
             for choice in (f"--{flag}", f"--no-{flag}"):
                 self.assertGreaterEqual(free["tokens_per_s"], plan(choice)["tokens_per_s"] * (1 - 1e-6), choice)
         single = plan("--no-double-buffer-gradients")

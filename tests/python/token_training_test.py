@@ -109,11 +109,11 @@ class TextTest(ProcessesTest):
         super().setUp()
         self.folder = self.folder.resolve()
         self.tokens, self.text = self.folder / "tokens", self.folder / "text.txt"
-        self.quiet("tokenizer", "train", "--vocab", VOCAB, "--out", self.tokens, ROOT / "README.md")
-        readme = (ROOT / "README.md").read_text()
-        self.text.write_text(readme[:6000])
+        self.quiet("tokenizer", "train", "--vocab", VOCAB, "--out", self.tokens, ROOT / "LICENSE")
+        text = (ROOT / "LICENSE").read_text()
+        self.text.write_text(text[:6000])
         self.lines = self.folder / "lines.jsonl"
-        self.lines.write_text("".join(json.dumps({"body": line}) + "\n" for line in readme[6000:9000].splitlines()))
+        self.lines.write_text("".join(json.dumps({"body": line}) + "\n" for line in text[6000:9000].splitlines()))
         self.settings = {key: value for key, value in TINY.items() if key != "model.vocab"}
         self.settings |= {"data.train": self.text, "data.validation": self.lines, "data.text": "body",
                           "data.tokenizer": self.tokens, "train.eval_every": 3}
