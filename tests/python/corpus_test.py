@@ -16,7 +16,7 @@ import unittest
 import numpy
 
 import torture
-from support import ROOT, TestCase, program, twobw
+from support import ROOT, TestCase, program, slow, twobw
 
 HEADER = struct.Struct("<9sQBQQ")
 TYPES = {1: numpy.uint8, 2: numpy.int8, 3: numpy.int16, 4: numpy.int32, 5: numpy.int64, 8: numpy.uint16}
@@ -104,6 +104,7 @@ class CorpusTest(TestCase):
         self.prepare(path, "--tokenizer", self.tokenizer(), "--validation", 0, "--no-eot")
         self.assertEqual(documents(self.folder / "out-train"), expected)
 
+    @slow
     def test_a_long_document_is_encoded_like_a_short_one(self):
         from tokenizers import Tokenizer
 

@@ -17,7 +17,6 @@ from support import FULL, ROOT, TestCase
 
 FAST = {
     "docs/tutorials/first-run.md",
-    "docs/how-to/resume.md",
 }
 BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```console\n(.*?)^```$", re.M | re.S)
 SIZES = re.compile(r"(train\.updates=|train\.eval_\w+=|checkpoint\.every_updates=|optimizer\.warmup=|--updates )(\d\d+)")

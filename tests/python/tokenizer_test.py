@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import torture
-from support import ROOT, TestCase, program, twobw
+from support import ROOT, TestCase, program, slow, twobw
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
@@ -109,6 +109,7 @@ class TokenizerTest(TestCase):
         tokenizer = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), vocab=600)
         self.assert_equal_ids(tokenizer, self.saved(tokenizer))
 
+    @slow
     def test_llama3(self):
         tokenizer = byte_level(split_by(LLAMA3), ignore_merges=True)
         begin = tokenizer.token_to_id("<|endoftext|>")
@@ -119,6 +120,7 @@ class TokenizerTest(TestCase):
         self.assert_equal_ids(tokenizer, path)
         self.assert_lossless(path)
 
+    @slow
     def test_qwen2(self):
         tokenizer = byte_level(split_by(QWEN2), normalizers.NFC())
         self.assert_equal_ids(tokenizer, self.saved(tokenizer))

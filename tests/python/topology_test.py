@@ -19,6 +19,7 @@ def bandwidths(text, place):
 
 
 class TopologyTest(ProcessesTest):
+    @slow
     def test_two_processes_of_one_host(self):
         cluster = self.folder / "cluster.yaml"
         job = self.run_launched([*TORCHRUN, "--standalone", "--nproc-per-node", "2"], "topology", "--output", cluster)

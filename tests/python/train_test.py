@@ -14,7 +14,7 @@ import unittest
 import torch
 
 import gpt
-from support import FULL, TINY, Run, TestCase, program, twobw, words
+from support import FULL, TINY, Run, TestCase, program, slow, twobw, words
 
 # The weights that a batch under 2bw runs on: predicted, or one update old.
 TWO_BW = {
@@ -296,6 +296,7 @@ class GenerateTest(TestCase):
     def generate(self, run, *arguments):
         return twobw("generate", run.folder, "--length", 20, *arguments)
 
+    @slow
     def test_seed_and_temperature(self):
         run = self.train({})
         texts = [self.generate(run, "--seed", seed).stdout for seed in (1, 1, 2)]
