@@ -16,6 +16,7 @@ import unittest
 from support import FULL, ROOT, TestCase
 
 FAST = {
+    "README.md",
     "docs/tutorials/first-run.md",
 }
 BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```console\n(.*?)^```$", re.M | re.S)
