@@ -86,7 +86,7 @@ def without_key_bias(tensors):
 
 class FamiliesTest(TestCase):
     def compare(self, model, given, loss_of, inputs, settings=None, dtype=None):
-        """`given`: the batch by our names. `inputs`: those of their model besides the tokens."""
+        """`given`: the batch by our names. `inputs`: those of their model other than the tokens."""
         torch.manual_seed(5)
         model = make_biases_matter(model)
         if dtype:  # weights that the type has

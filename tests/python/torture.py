@@ -1,7 +1,7 @@
 """Texts that tokenizers get wrong: made here, the same every time."""
 import random
 
-# Letters, numbers, spaces and other characters of all sorts, and those that join or split words.
+# Letters, numbers, spaces and other characters of all sorts, with joiners and separators of words.
 PARTS = [
     "a", "I", "the", "The", "WORLD", "naïve", "Ångström", "straße", "ﬁ", "İstanbul", "ıI", "ſ", "'ſ", "K", "Ǆ",
     "\u00e9", "e\u0301", "o\u0328\u0304", "q\u0323\u0307", "a\u0315\u0300\u05ae\u0301b", "Z\u0351\u036b\u0343",

@@ -21,7 +21,7 @@ struct Engine {
   std::string torch;  // version and variant: 2.11.0+cu130
 };
 
-// Those with CUDA first. Empty outside the Python package.
+// The engines in the folder, CUDA first. Empty outside the Python package.
 std::vector<Engine> packaged_engines(const fs::path& folder) {
   std::vector<Engine> engines;
   for (const char* const name : {"twobw-engine-cuda", "twobw-engine"}) {

@@ -34,7 +34,7 @@ TEST(Facts, AtMostEightLines) {
   EXPECT_NE(text.find("\n  and 9 more"), std::string::npos);
 }
 
-// What agree() throws on each rank: "input: ..." or "run: ..."; empty if they agree. Ranks without facts do
+// Errors of agree() by rank: "input: ..." or "run: ..."; empty if the ranks agree. Ranks without facts do
 // not call it.
 std::vector<std::string> outcomes(const std::vector<std::vector<Facts>>& rounds, double deadline_s = 20) {
   const std::size_t size = rounds[0].size();
