@@ -66,13 +66,10 @@ void check_apart(const char* key, const std::string& folder, const std::string& 
 
 FolderLock lock_run_directory(const std::string& directory) {
   std::error_code unknown;
-  if (!fs::is_directory(directory, unknown)) {
-    const bool missing =
-        unknown == std::errc::no_such_file_or_directory || unknown == std::errc::not_a_directory;
-    if (unknown && !missing)
-      fail_input("run_dir is '{}', which cannot be used: {}", directory, unknown.message());
-    return {};
-  }
+  const fs::file_status found = fs::status(directory, unknown);
+  if (found.type() == fs::file_type::none)
+    fail_input("run_dir is '{}', which cannot be used: {}", directory, unknown.message());
+  if (!fs::is_directory(found)) return {};
   std::optional<FolderLock> lock = FolderLock::take(directory, kRunEndsWithin);
   if (!lock)
     fail_input(

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -109,7 +110,7 @@ std::optional<SystemFailure> system_failure(const std::exception& error) {
         fmt::format("'{}' cannot be used: {}", path->path1().string(), path->code().message()), true};
   }
   const auto* system = dynamic_cast<const std::system_error*>(&error);
-  if (system == nullptr || system->code() != std::errc::resource_unavailable_try_again) return std::nullopt;
+  if (system == nullptr || system->code().value() != EAGAIN) return std::nullopt;
   return SystemFailure{fmt::format("a thread cannot be started: {}{}", system->code().message(),
                                    limit(RLIMIT_NPROC, "processes", "ulimit -u")),
                        true};
