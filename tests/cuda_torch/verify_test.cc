@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Pairs, VerifyOnGpu,
                                                      factors::kClipping,
                                                      factors::kPrecisions,
                                                      kModels,
-                                                     factors::kDropout})));
+                                                     factors::kDropout},
+                                                    kModel)));
 
 // With the kernels of training, which sum in any order.
 TEST(VerifyOnGpuTest, PipelineIsNearTheOracleAsInTraining) {

@@ -83,8 +83,10 @@ inline bool is_valid(const std::string& settings) {
   }
 }
 
-inline std::vector<std::string> covering(std::vector<Factor> factors) {
-  return Covering(std::move(factors), is_valid).combinations();
+// `base`: settings that the combinations are added to, with a space at the end.
+inline std::vector<std::string> covering(std::vector<Factor> factors, const std::string& base = "") {
+  return Covering(std::move(factors), [&](const std::string& settings) { return is_valid(base + settings); })
+      .combinations();
 }
 
 // Factors of several tests.
