@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/config.h"
+#include "core/base/json.h"
 
 namespace twobw::cli {
 
@@ -34,5 +35,8 @@ Config load(const RunArguments& arguments);
 
 // Loads it with plan=auto: `devices` are the devices to plan for, with any number of stages.
 Config load_to_plan(RunArguments arguments);
+
+// Every key of a configuration, by section.
+Json to_json(const Config& config);
 
 }  // namespace twobw::cli

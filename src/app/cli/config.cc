@@ -37,6 +37,8 @@ Json value_of(const YAML::Node& node, bool is_text) {
   return text;
 }
 
+}  // namespace
+
 Json to_json(const Config& config) {
   Json json = Json::object();
   for (const Key& key : schema()) {
@@ -48,8 +50,6 @@ Json to_json(const Config& config) {
   return json;
 }
 
-}  // namespace
-
 void add_config(CLI::App& command, int& exit_code) {
   auto arguments = add_run_arguments(command);
   auto json = std::make_shared<bool>(false);
@@ -57,11 +57,7 @@ void add_config(CLI::App& command, int& exit_code) {
   command.callback([arguments, json, &exit_code] {
     sort_out(*arguments);
     const Config config = load(*arguments);
-    if (*json) {
-      print_json(to_json(config));
-    } else {
-      fmt::print("{}", to_yaml(config));
-    }
+    print_result(*json, to_json(config), to_yaml(config));
     exit_code = 0;
   });
 }

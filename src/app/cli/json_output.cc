@@ -19,6 +19,11 @@ void print_json(const Json& result) {
   fmt::print("{}", pretty(result));
 }
 
+void print_result(bool json, const Json& result, std::string_view text) {
+  if (json) return print_json(result);
+  fmt::print("{}", text);
+}
+
 bool asks_for_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
                      [](const char* text) { return std::string_view(text) == "--json"; });

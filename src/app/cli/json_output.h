@@ -15,6 +15,9 @@ void add_json_flag(CLI::App& command, bool& json);
 // Prints the result, indented. Values that are not finite become null.
 void print_json(const Json& result);
 
+// Prints the result as JSON or as text.
+void print_result(bool json, const Json& result, std::string_view text);
+
 // Whether --json is among the arguments. Also right if they do not parse.
 bool asks_for_json(int argc, char** argv);
 

@@ -54,13 +54,6 @@ std::string prefix_of(const launch::World& world) {
   return fmt::format("process {} on {}: ", world.rank, host);
 }
 
-// Flushes standard output first, so that the sentence is the last thing printed.
-void print_error(std::string_view sentence) {
-  flush_output();
-  // fmt::print throws if the reader is gone.
-  std::fputs(fmt::format("twobw: {}\n", sentence).c_str(), stderr);
-}
-
 // Opens /dev/null for standard input, output and error if they are closed. A file of the run would get
 // their number otherwise, and printed lines.
 void open_standard_descriptors() {
@@ -213,6 +206,12 @@ Ending run_reporting(int argc, char** argv, std::span<const EngineCommand> engin
 }
 
 }  // namespace
+
+void print_error(std::string_view sentence) {
+  flush_output();
+  // fmt::print throws if the reader is gone.
+  std::fputs(fmt::format("twobw: {}\n", sentence).c_str(), stderr);
+}
 
 int run_program(int argc, char** argv, std::span<const EngineCommand> engine) {
   open_standard_descriptors();

@@ -48,6 +48,9 @@ struct EngineCommand {
   AddOptions add;
 };
 
+// Prints "twobw: SENTENCE" on standard error, after everything printed before.
+void print_error(std::string_view sentence);
+
 // Reads the command line, runs one command, and turns failures into one sentence. Returns the exit code: 0
 // done, 1 a check or the run failed, 2 the input is wrong. Call `leave` (core/base/output.h) with it.
 // `engine` is empty in `twobw` and kEngineCommands (engine/commands.h) in a program with LibTorch.

@@ -14,6 +14,7 @@
 #include "app/cli/program.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/text_file.h"
 #include "text/corpus/indexed_file.h"
 #include "text/corpus/prepare.h"
 #include "text/corpus/summary.h"
@@ -32,7 +33,7 @@ void print_counts(const std::string& prefix, const corpus::WritePosition& counts
   fmt::print("  {:<40}  {} documents, {} tokens\n", prefix + ".bin, .idx", counts.documents, counts.tokens);
 }
 
-void print_result(const PrepareOptions& options, const PrepareResult& result, double seconds) {
+void print_prepared(const PrepareOptions& options, const PrepareResult& result, double seconds) {
   fmt::print("{} in {} files as {} tokens in {}\n", format_bytes(static_cast<double>(result.bytes)),
              result.inputs, name(result.type), format_duration(seconds));
   if (result.inputs_before > 0) {
@@ -58,12 +59,13 @@ void return_large_blocks() {
 #endif
 }
 
-void prepare_corpus(const PrepareOptions& options) {
+void prepare_corpus(const PrepareOptions& options, bool json) {
   return_large_blocks();
   const auto begin = std::chrono::steady_clock::now();
   const PrepareResult result = corpus::prepare(options, corpus::progress_bar());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  print_result(options, result, seconds.count());
+  if (json) return fmt::print("{}", read_text("summary", options.out + ".json", kAnySize));
+  print_prepared(options, result, seconds.count());
 }
 
 // inspect
@@ -178,6 +180,7 @@ void add_prepare(CLI::App& command, int&) {
   auto options = std::make_shared<PrepareOptions>();
   auto split = std::make_shared<std::string>("files");
   auto no_end = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false);
   command.add_option("inputs", options->inputs, "Files and folders, also compressed (gzip, zstd)")
       ->required();
   command.add_option("--tokenizer", options->tokenizer, "A folder, a file, or bytes")->required();
@@ -218,10 +221,11 @@ void add_prepare(CLI::App& command, int&) {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command.add_flag("--restart", options->restart, "Discard the files of an interrupted run");
-  command.callback([options, split, no_end] {
+  command.add_flag("--json", *json, "Print PREFIX.json instead of text");
+  command.callback([options, split, no_end, json] {
     options->documents.blank_lines = *split == "blank-lines";
     options->end_of_text = !*no_end;
-    prepare_corpus(*options);
+    prepare_corpus(*options, *json);
   });
 }
 

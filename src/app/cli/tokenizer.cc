@@ -35,10 +35,6 @@ std::string read_input(const std::string& path) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-void write_output(std::string_view text) {
-  fmt::print("{}", text);
-}
-
 // train
 
 struct TrainOptions {
@@ -47,6 +43,7 @@ struct TrainOptions {
   std::string out;
   std::vector<std::string> special = {"<|endoftext|>"};
   std::vector<std::string> files;
+  bool json = false;
 };
 
 void check_special(const std::vector<std::string>& special) {
@@ -79,6 +76,10 @@ void train_tokenizer(const TrainOptions& options) {
       words, static_cast<std::size_t>(options.vocab) - options.special.size(), options.min_count);
   tokenizer::write_bpe(learned, options.special, options.out);
   const std::size_t found = learned.tokens.size() + options.special.size();
+  if (options.json) {
+    return print_json(
+        {{"folder", options.out}, {"tokens", found}, {"bytes", bytes}, {"words", words.counts().size()}});
+  }
   fmt::print("{} tokens from {} ({} different words) in {}\n", found, format_bytes(bytes),
              words.counts().size(), options.out);
   if (found < static_cast<std::size_t>(options.vocab)) {
@@ -102,6 +103,7 @@ void add_train_tokenizer(CLI::App& group) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)  // else [MASK] is a list of one
       ->capture_default_str();
+  add_json_flag(*command, options->json);
   command->callback([options] { train_tokenizer(*options); });
 }
 
@@ -115,6 +117,7 @@ struct EncodeOptions {
   bool replace = false;
   bool count = false;
   int repeat = 1;
+  bool json = false;
 };
 
 // The line with its end, taken off the front.
@@ -153,7 +156,8 @@ void print_speed(const Tokenizer& tokenizer, const std::string& text, const Enco
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     best = i == 0 ? seconds.count() : std::min(best, seconds.count());
   }
-  fmt::print("{} tokens of {} bytes in {:.6f} s\n", ids.size(), text.size(), best);
+  print_result(options.json, {{"tokens", ids.size()}, {"bytes", text.size()}, {"seconds", best}},
+               fmt::format("{} tokens of {} bytes in {:.6f} s\n", ids.size(), text.size(), best));
 }
 
 void encode_text(const EncodeOptions& options) {
@@ -168,7 +172,7 @@ void encode_text(const EncodeOptions& options) {
     } else {
       tokenizer->encode(part, ids);
     }
-    write_output(as_text(ids));
+    fmt::print("{}", options.json ? Json{{"ids", ids}}.dump() + "\n" : as_text(ids));
   });
 }
 
@@ -184,6 +188,7 @@ void add_encode(CLI::App& group) {
   command->add_option("--repeat", options->repeat, "With --count: repetitions, of which the fastest counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command->add_flag("--json", options->json, "Print a line of JSON for the text, or for every line");
   command->callback([options] { encode_text(*options); });
 }
 
@@ -193,6 +198,7 @@ struct DecodeOptions {
   std::string tokenizer;
   std::string file;
   bool skip_special = false;
+  bool json = false;
 };
 
 std::vector<Id> parse_ids(std::string_view text, Id vocab) {
@@ -217,7 +223,8 @@ std::vector<Id> parse_ids(std::string_view text, Id vocab) {
 void decode_ids(const DecodeOptions& options) {
   const auto tokenizer = tokenizer::load_tokenizer(options.tokenizer);
   const std::vector<Id> ids = parse_ids(read_input(options.file), tokenizer->vocab_size());
-  write_output(tokenizer->decode(ids, options.skip_special));
+  const std::string text = tokenizer->decode(ids, options.skip_special);
+  print_result(options.json, {{"text", tokenizer::replace_invalid(text)}}, text);
 }
 
 void add_decode(CLI::App& group) {
@@ -226,6 +233,7 @@ void add_decode(CLI::App& group) {
   command->add_option("tokenizer", options->tokenizer, "A folder, a file, or bytes")->required();
   command->add_option("file", options->file, "Space-separated ids (default: standard input)");
   command->add_flag("--skip-special", options->skip_special, "Omit special tokens");
+  add_json_flag(*command, options->json);
   command->callback([options] { decode_ids(*options); });
 }
 
@@ -244,8 +252,7 @@ void show_tokenizer(const std::string& path, bool as_json) {
     json["special"][name] = {{"id", *id}, {"token", tokenizer->token(*id)}};
     text += fmt::format("  {:<4}  {:>6}  {}\n", name, *id, tokenizer->token(*id));
   }
-  if (as_json) return print_json(json);
-  fmt::print("{}", text);
+  print_result(as_json, json, text);
 }
 
 void add_show(CLI::App& group) {

@@ -9,6 +9,7 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/device/device.h"
@@ -49,6 +50,7 @@ void add_batches(CLI::App& command, int& exit_code) {
   struct Options {
     std::int64_t updates = 1;
     std::string out;
+    bool json = false;
   };
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<Options>();
@@ -57,15 +59,17 @@ void add_batches(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--out", options->out, "The safetensors file to write, tensors FIELD.UPDATE.MICROBATCH")
       ->required();
+  add_json_flag(command, options->json);
   command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     check_writable("--out", options->out);
     device::initialize();
     const Config config = load(*arguments);
     write_batches(config, options->updates, options->out);
-    fmt::print("{} microbatches of {} updates are in {}\n",
-               options->updates * config.pipeline.microbatches * config.pipeline.replicas, options->updates,
-               options->out);
+    const auto& [updates, out, json] = *options;
+    const std::int64_t microbatches = updates * config.pipeline.microbatches * config.pipeline.replicas;
+    print_result(json, {{"file", out}, {"updates", updates}, {"microbatches", microbatches}},
+                 fmt::format("{} microbatches of {} updates are in {}\n", microbatches, updates, out));
     exit_code = 0;
   });
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/arguments.h"
 #include "app/cli/engine/commands.h"
 #include "app/cli/json_output.h"
 #include "core/base/config.h"
@@ -116,55 +117,65 @@ void show_checkpoint(const std::string& path, bool json) {
   }
 }
 
-void print_settings_that_differ(const checkpoint::Manifest& a, const checkpoint::Manifest& b,
-                                const std::string& name_a, const std::string& name_b) {
+Json settings_that_differ(const checkpoint::Manifest& a, const checkpoint::Manifest& b,
+                          const std::string& name_a, const std::string& name_b) {
+  Json settings = Json::array();
   const Config config_a = config_from_text(a.config, name_a), config_b = config_from_text(b.config, name_b);
   for (const Key& key : schema()) {
     const std::string value_a = key.write(config_a), value_b = key.write(config_b);
-    if (value_a != value_b) fmt::print("  {}: {} and {}\n", key.path, value_a, value_b);
+    if (value_a != value_b) settings.push_back({{"key", key.path}, {"first", value_a}, {"second", value_b}});
   }
+  return settings;
 }
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-// Prints the tensors that differ; returns their number.
-int print_tensors_that_differ(const Tensors& a, const Tensors& b) {
-  int different = 0;
+// Appends the tensors that differ.
+void find_differences(const Tensors& a, const Tensors& b, Json& found) {
   for (const auto& [name, tensor] : a) {
     const auto other = b.find(name);
     if (other == b.end()) {
-      fmt::print("  {} is in the first only\n", name);
+      found.push_back({{"name", name}, {"difference", "is in the first only"}});
     } else if (tensor.sizes() != other->second.sizes()) {
-      fmt::print("  {} has another shape\n", name);
+      found.push_back({{"name", name}, {"difference", "has another shape"}});
     } else if (!tensor.equal(other->second)) {
-      fmt::print("  {} differs by at most {:.3g}\n", name,
-                 (tensor - other->second).abs().max().item<double>());
-    } else {
-      continue;
+      const double most = (tensor - other->second).abs().max().item<double>();
+      found.push_back(
+          {{"name", name}, {"difference", fmt::format("differs by at most {:.3g}", most)}, {"most", most}});
     }
-    ++different;
   }
   for (const auto& [name, tensor] : b) {
-    if (a.contains(name)) continue;
-    fmt::print("  {} is in the second only\n", name);
-    ++different;
+    if (!a.contains(name)) found.push_back({{"name", name}, {"difference", "is in the second only"}});
   }
-  return different;
 }
 
 // Whether they are the same.
-bool diff_checkpoints(const std::string& first, const std::string& second) {
+bool diff_checkpoints(const std::string& first, const std::string& second, bool json) {
   const std::string name_a = newest_of(first), name_b = newest_of(second);
   const checkpoint::Loaded a = checkpoint::load(name_a), b = checkpoint::load(name_b);
-  fmt::print("{}: update {}\n{}: update {}\n", name_a, a.manifest.update, name_b, b.manifest.update);
-  print_settings_that_differ(a.manifest, b.manifest, name_a, name_b);
-  const int different =
-      print_tensors_that_differ(a.model, b.model) + print_tensors_that_differ(a.state, b.state);
+  const Json settings = settings_that_differ(a.manifest, b.manifest, name_a, name_b);
+  Json tensors = Json::array();
+  find_differences(a.model, b.model, tensors);
+  find_differences(a.state, b.state, tensors);
   const bool same =
-      different == 0 && a.manifest.update == b.manifest.update && a.manifest.applied == b.manifest.applied &&
+      tensors.empty() && a.manifest.update == b.manifest.update && a.manifest.applied == b.manifest.applied &&
       a.manifest.last_scale == b.manifest.last_scale && a.manifest.scaling == b.manifest.scaling;
-  fmt::print("{}\n",
-             same ? "the same weights and state, bit for bit" : fmt::format("{} tensors differ", different));
+  if (json) {
+    print_json({{"same", same},
+                {"first", {{"folder", name_a}, {"update", a.manifest.update}}},
+                {"second", {{"folder", name_b}, {"update", b.manifest.update}}},
+                {"settings", settings},
+                {"tensors", tensors}});
+    return same;
+  }
+  fmt::print("{}: update {}\n{}: update {}\n", name_a, a.manifest.update, name_b, b.manifest.update);
+  for (const Json& s : settings)
+    fmt::print("  {}: {} and {}\n", s["key"].get<std::string>(), s["first"].get<std::string>(),
+               s["second"].get<std::string>());
+  for (const Json& t : tensors)
+    fmt::print("  {} {}\n", t["name"].get<std::string>(), t["difference"].get<std::string>());
+  fmt::print("{}\n", same ? "the same weights and state, bit for bit"
+                          : fmt::format("{} tensors differ", tensors.size()));
   return same;
 }
 
@@ -187,16 +198,19 @@ void add_checkpoint(CLI::App& command, int& exit_code) {
   CLI::App* const config = add("config", "Print the configuration saved in a checkpoint");
   CLI::App* const show = add("show", "Print the contents of a checkpoint");
   CLI::App* const diff = add("diff", "Compare two checkpoints, tensor by tensor");
-  for (CLI::App* const app : {list, verify, show}) add_json_flag(*app, options->json);
+  for (CLI::App* const app : {list, verify, config, show, diff}) add_json_flag(*app, options->json);
   list->callback([options] { list_checkpoints(options->first, options->json); });
   verify->callback(
       [options, &exit_code] { exit_code = verify_checkpoints(options->first, options->json) ? 0 : 1; });
-  config->callback(
-      [options] { fmt::print("{}", checkpoint::read_manifest(newest_of(options->first)).config); });
+  config->callback([options] {
+    const std::string folder = newest_of(options->first), text = checkpoint::read_manifest(folder).config;
+    print_result(options->json, to_json(config_from_text(text, folder)), text);
+  });
   show->callback([options] { show_checkpoint(options->first, options->json); });
   diff->add_option("other", options->second, "The other run or checkpoint")->required();
-  diff->callback(
-      [options, &exit_code] { exit_code = diff_checkpoints(options->first, options->second) ? 0 : 1; });
+  diff->callback([options, &exit_code] {
+    exit_code = diff_checkpoints(options->first, options->second, options->json) ? 0 : 1;
+  });
 }
 
 }  // namespace twobw::cli

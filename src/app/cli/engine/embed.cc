@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/pretrained.h"
@@ -44,6 +45,7 @@ struct EmbedOptions {
   bool normalize = false;  // to unit length
   int context = 0;         // tokens of a text, [CLS] and [SEP] included; 0: as many as positions
   int batch = 32;          // texts computed at a time
+  bool json = false;
 };
 
 // Hidden states [b, T, w] to [b, w]; `lengths` [b], int64: tokens before the padding, whose states may be
@@ -203,7 +205,9 @@ void embed(const EmbedOptions& options) {
   if (texts.empty()) fail_input("--texts is '{}', which has no text", options.texts);
   const at::Tensor embeddings = embedder.embed(texts);
   write_embeddings(options.out, embeddings);
-  fmt::print("{} texts in {}, {} numbers each\n", texts.size(), options.out, embeddings.size(1));
+  const std::int64_t width = embeddings.size(1);
+  print_result(options.json, {{"file", options.out}, {"texts", texts.size()}, {"width", width}},
+               fmt::format("{} texts in {}, {} numbers each\n", texts.size(), options.out, width));
 }
 
 }  // namespace
@@ -231,6 +235,7 @@ void add_embed(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--tokenizer", options->tokenizer,
                      "Tokenizer: a folder or a file (default: the model's)");
+  add_json_flag(command, options->json);
   command.callback([options, pool, &exit_code] {
     options->pooling = kPoolings.at(*pool);
     embed(*options);

@@ -3,14 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 
 #include "app/cli/engine/commands.h"
 #include "app/cli/json_output.h"
 #include "app/inference/evaluation.h"
 #include "core/base/error.h"
-#include "core/base/output.h"
 #include "engine/device/device.h"
 
 namespace twobw::cli {
@@ -22,7 +20,8 @@ struct EvalOptions {
   bool all = false, json = false;
 };
 
-void evaluate(const EvalOptions& options) {
+// Returns the exit code: 1 if the loss is not finite; under --json it is then null.
+int evaluate(const EvalOptions& options) {
   inference::ModelSource source = inference::find_model(options.path, options.settings);
   if (options.all) source.sample.reset();
   if (!source.has_data) {
@@ -32,14 +31,16 @@ void evaluate(const EvalOptions& options) {
   device::initialize();
   const inference::Evaluation result = inference::evaluate(source);
   const bool finite = std::isfinite(result.loss);
-  if (options.json) fmt::print("{}\n", inference::to_json(result).dump());
-  if (!finite) {
-    flush_output();
-    fail_run("the loss of '{}' is not finite; its weights contain NaN, inf or overflow", source.folder);
+  if (options.json) {
+    fmt::print("{}\n", inference::to_json(result).dump());
+  } else if (finite) {
+    fmt::print("{}, {} on {}\n{}", source.folder, name(result.head), describe(source.config.data.validation),
+               inference::describe(result));
   }
-  if (options.json) return;
-  fmt::print("{}, {} on {}\n{}", source.folder, name(result.head), describe(source.config.data.validation),
-             inference::describe(result));
+  if (finite) return 0;
+  print_error(
+      fmt::format("the loss of '{}' is not finite; its weights contain NaN, inf or overflow", source.folder));
+  return 1;
 }
 
 }  // namespace
@@ -54,10 +55,7 @@ void add_eval(CLI::App& command, int& exit_code) {
       "--all", options->all,
       "Evaluate all of a run's validation data (default: the sequences that training evaluates)");
   add_json_flag(command, options->json);
-  command.callback([options, &exit_code] {
-    evaluate(*options);
-    exit_code = 0;
-  });
+  command.callback([options, &exit_code] { exit_code = evaluate(*options); });
 }
 
 }  // namespace twobw::cli

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "app/cli/engine/commands.h"
+#include "app/cli/json_output.h"
 #include "app/train/huggingface.h"
 #include "core/base/json.h"
 #include "engine/device/device.h"
@@ -20,9 +21,17 @@ std::string which(const checkpoint::ModelPlace& taken) {
   return fmt::format(" after update {}, {},", *taken.updates, taken.folder);
 }
 
+Json to_json(const train::Export& request, const train::Exported& exported) {
+  const checkpoint::ModelPlace& from = exported.from;
+  return {{"folder", request.folder},      {"dtype", request.dtype},
+          {"from", from.folder},           {"update", from.updates ? Json(*from.updates) : Json()},
+          {"left_out", exported.left_out}, {"files_left_out", exported.files_left_out}};
+}
+
 }  // namespace
 
 void add_export(CLI::App& command, int& exit_code) {
+  auto json = std::make_shared<bool>(false);
   auto request = std::make_shared<train::Export>();
   command
       .add_option("run", request->from, "A run (its newest model), a checkpoint, or a Hugging Face folder")
@@ -31,9 +40,12 @@ void add_export(CLI::App& command, int& exit_code) {
   command.add_option("--dtype", request->dtype, "Number format of the weights: fp32, bf16 or fp16")
       ->check(CLI::IsMember(train::export_dtypes()))
       ->capture_default_str();
-  command.callback([request, &exit_code] {
+  add_json_flag(command, *json);
+  command.callback([request, json, &exit_code] {
     device::initialize();
     const train::Exported exported = train::export_model(*request);
+    exit_code = 0;
+    if (*json) return print_json(to_json(*request, exported));
     fmt::print("the model of {}{} is in {}, in {}\n", request->from, which(exported.from), request->folder,
                request->dtype);
     if (!exported.left_out.empty())
@@ -42,7 +54,6 @@ void add_export(CLI::App& command, int& exit_code) {
       fmt::print("left out (weights in other formats, folders): {}\n",
                  shown_name(fmt::format("{}", fmt::join(exported.files_left_out, ", "))));
     }
-    exit_code = 0;
   });
 }
 
