@@ -208,11 +208,12 @@ class Training:
 
     >>> import twobw
     >>> tiny = twobw.Config("model.layers=2", "model.width=32", "model.context=16")
-    >>> for record in twobw.train(tiny, "train.updates=2"):
-    ...     if isinstance(record, twobw.Update):
-    ...         print(record.update)
+    >>> run = twobw.train(tiny, "train.updates=100000")
+    >>> next(run).update
     1
-    2
+    >>> run.stop()
+    >>> run.result().summary.interrupted
+    True
     """
 
     def __init__(self, words: list[str], **options: programs.Option) -> None:
@@ -265,26 +266,11 @@ class Training:
         return record_of(line)
 
     def stop(self) -> None:
-        """Ends the run after the update in progress, with a checkpoint, and waits for it.
-
-        >>> import twobw
-        >>> tiny = twobw.Config("model.layers=2", "model.width=32", "model.context=16")
-        >>> run = twobw.train(tiny, "train.updates=100000")
-        >>> _ = next(run)
-        >>> run.stop()
-        >>> twobw.load_run(run.path).summary.interrupted
-        True
-        """
+        """Ends the run after the update in progress, with a checkpoint, and waits for it (example above)."""
         end_process(self._process)
 
     def result(self, progress: bool | None = None) -> Run:
-        """Waits for the end and reads the run. `progress` shows a bar; by default in a terminal.
-
-        >>> import twobw
-        >>> tiny = twobw.Config("model.layers=2", "model.width=32", "model.context=16")
-        >>> twobw.train(tiny, "train.updates=2").result().summary.updates
-        2
-        """
+        """Waits for the end and reads the run (example above). `progress` shows a bar; by default in a terminal."""
         bar = ProgressBar(self.updates, sys.stderr.isatty() if progress is None else progress)
         for record in self:
             if isinstance(record, Update):
@@ -421,7 +407,7 @@ def compare(
 
     >>> import twobw
     >>> tiny = twobw.Config("model.layers=2", "model.width=32", "model.context=16")
-    >>> result = twobw.compare(tiny, updates=4, seeds=1)
+    >>> result = twobw.compare(tiny, updates=2, seeds=1)
     >>> [run.schedule for run in result.runs]
     ['flush', '2bw']
     """

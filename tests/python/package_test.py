@@ -1,5 +1,6 @@
 """The Python package: one wheel of the programs that are built, installed into an empty virtual environment."""
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -40,7 +41,8 @@ class Environment:
     def __init__(self, folder):
         self.bin = folder / "bin"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        self.pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--quiet"]
+        # The pip of this environment, run by the other one's Python, as `pip --python` does.
+        self.pip = [str(self.bin / "python"), importlib.util.find_spec("pip").submodule_search_locations[0], "--quiet"]
 
     def run(self, program, *arguments, torch=False, **options):
         """Runs a program of the environment; `torch` lets it find the project's own packages."""
@@ -67,6 +69,9 @@ class PackageTest(support.TestCase):
         cls.environment = Environment(cls.shared / "environment")
         cls.files = set(cls.environment.bin.parent.rglob("*"))
         subprocess.run([*cls.environment.pip, "install", "--no-deps", str(cls.wheel)], check=True)
+        # A run of Python, runs/tiny, which several tests and the examples of docstrings look at.
+        script = f'import twobw; twobw.train(*{TINY!r}, "train.updates=4", "train.eval_every=2", "run_dir=runs/tiny").result()'
+        cls.environment.run("python", "-c", script, torch=True, cwd=cls.shared)
 
     @classmethod
     def tearDownClass(cls):
@@ -76,7 +81,7 @@ class PackageTest(support.TestCase):
 
     def python(self, text, **options):
         """What this program of Python prints."""
-        process = self.environment.run("python", "-c", text, cwd=self.folder, **options)
+        process = self.environment.run("python", "-c", text, **{"cwd": self.folder, **options})
         self.assertEqual(process.returncode, 0, process.stderr)
         return process.stdout
 
@@ -140,43 +145,46 @@ except twobw.InputError as error:
         self.assertRegex(process.stdout, r"^torch 2\.10\.0\+cpu is installed, but twobw-engine was built with torch \S+; .*\n$")
 
     def test_figures_are_those_of_the_program(self):
-        script = """
-import json, sys, twobw
-calls = {
-    "plan": lambda: twobw.plan("model.layers=2", stages=1),
-    "simulate": lambda: twobw.simulate("flush", stages=3, microbatches=4, forward=["1ms", "2ms", "1ms"]),
-    "schedule": lambda: twobw.schedule("2bw", stages=3, updates=2),
-    "config": lambda: twobw.Config("model.layers=3", {"pipeline.split": [4, 5]}).to_dict(),
-    "verify": lambda: twobw.verify("pipeline.stages=2"),
-    "compare": lambda: twobw.compare(*sys.argv[2:], updates=4, seeds=1),
-}
-result = calls[sys.argv[1]]()
-if sys.argv[1] in ("config",):
-    print(json.dumps([result, result]))
-else:
-    import dataclasses
-    print(json.dumps([dataclasses.asdict(result), result.json]))
+        script = f"""
+import dataclasses, json, twobw
+print(json.dumps([[dataclasses.asdict(result), result.json] for result in (
+    twobw.simulate("flush", stages=3, microbatches=4, forward=["1ms", "2ms", "1ms"]),
+    twobw.schedule("2bw", stages=3, updates=2),
+    twobw.verify("pipeline.stages=2", {{"pipeline.split": [6, 6]}}),
+    twobw.plan("model.layers=2", stages=1),
+    twobw.plan("model.layers=2", "model.width=65536", stages=1),
+    twobw.compare(*{TINY!r}, updates=4, seeds=1),
+)]))
 """
-        commands = {
-            "plan": None,  # like compare: seconds are measured
-            "simulate": ["flush", "--stages=3", "--microbatches=4", "--forward=1ms,2ms,1ms"],
-            "schedule": ["2bw", "--stages=3", "--updates=2", "--list"],
-            "config": ["model.layers=3", "pipeline.split=[4,5]"],
-            "verify": ["pipeline.stages=2"],
-            "compare": None,
-        }
-        for command, arguments in commands.items():
-            with self.subTest(command=command):
-                torch = command in ("verify", "compare")
-                process = self.environment.run("python", "-c", script, command, *TINY, torch=torch, cwd=self.folder)
-                self.assertEqual(process.returncode, 0, process.stderr)
-                shown, printed = json.loads(process.stdout)
-                self.assert_shown(shown, printed, command)
-                if arguments:
-                    own = json.loads(self.twobw(command, *arguments, "--json", torch=torch).stdout)
-                    own.pop("seconds", None)
-                    printed.pop("seconds", None)
-                    self.assertEqual(own, printed)
+        same = [
+            ["simulate", "flush", "--stages=3", "--microbatches=4", "--forward=1ms,2ms,1ms"],
+            ["schedule", "2bw", "--stages=3", "--updates=2", "--list"],
+            ["verify", "pipeline.stages=2", "pipeline.split=[6,6]"],
+        ]
+        results = json.loads(self.python(script, torch=True))
+        self.assertIsNone(results[4][1]["plan"])
+        for shown, printed in results:
+            self.assert_shown(shown, printed, "")
+        for (_, printed), command in zip(results, same):  # the others measure seconds
+            own = json.loads(self.twobw(*command, "--json", torch=True).stdout)
+            own.pop("seconds", None)
+            printed.pop("seconds", None)
+            self.assertEqual(own, printed)
+
+    def test_configuration_and_run_have_the_figures_of_the_program(self):
+        config, *shown = json.loads(self.python("""
+import dataclasses, json, twobw
+run = twobw.load_run("runs/tiny")
+print(json.dumps([run.config.to_dict(), *map(dataclasses.asdict, [run.summary, *run.records])]))
+""", cwd=self.shared))
+        folder = self.shared / "runs/tiny"
+        self.assertEqual(config, json.loads(self.twobw("config", folder / "config.yaml", "--json").stdout))
+        printed = [json.loads((folder / "summary.json").read_text())]
+        printed += [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(len([record for record in printed if "validation_loss" in record]), 3)
+        self.assertEqual(len(shown), len(printed))
+        for one, other in zip(shown, printed):
+            self.assert_shown(one, other, "")
 
     def assert_shown(self, shown, printed, where):
         """Every figure of a dataclass is the program's; but for `events`, which `simulate --trace` wrote."""
@@ -262,9 +270,8 @@ except twobw.InputError as error:
         self.assertIn("pipeline.microbatches m = 2 is too small for 2bw", printed)
 
     def test_examples_of_all_docstrings_run(self):
-        script = f"""
+        script = """
 import dataclasses, doctest, importlib, pkgutil, twobw
-twobw.train(*{TINY!r}, "train.updates=4", "train.eval_every=2", "run_dir=runs/tiny").result()
 missing, failed = [], 0
 for module in [importlib.import_module("twobw." + m.name) for m in pkgutil.iter_modules(twobw.__path__) if m.name != "__main__"]:
     failed += doctest.testmod(module).failed
@@ -274,7 +281,7 @@ for name in twobw.__all__:
         missing.append(name)
 print(failed, missing)
 """
-        printed = self.python(script, torch=True)
+        printed = self.python(script, torch=True, cwd=self.shared)
         self.assertEqual(printed.splitlines()[-1], "0 []", printed)
 
     def test_tutorial_runs_without_torch(self):
