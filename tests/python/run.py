@@ -17,6 +17,11 @@ import unittest
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+# Compiled modules are kept, also if the environment says otherwise: without them each import of torch, here or in a
+# launcher, takes two more seconds, and one of transformers seven.
+os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(HERE.parents[1] / "build" / "pycache")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 class Outcome:
