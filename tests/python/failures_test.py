@@ -294,9 +294,10 @@ class RunDirectoryTest(ProcessesTest):
 
     def test_another_run_is_writing_it(self):
         settings = {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "pipeline.stages": 2,
-                    "run_dir": self.folder / "run"}
+                    "network.heartbeat_timeout": 100, "run_dir": self.folder / "run"}
         job = self.start_ranks(2, "train", settings=settings)
         self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        job.signal(1, signal.SIGSTOP)  # leaves the cores to the others
         second = [self.start_ranks(2, "train", settings={**settings, "resume": "auto"}), self.job()]
         second[1].start([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
         self.assertEqual(second[0].wait(10 + GRACE), [2, 2], second[0].everything())
@@ -304,6 +305,7 @@ class RunDirectoryTest(ProcessesTest):
         for refused in second:
             self.assertRegex(refused.errors(0), rf"run_dir is '{settings['run_dir']}', which another run is writing")
         self.assertEqual(job.running(), [0, 1], job.everything())
+        job.signal(1, signal.SIGCONT)
         # One that ends is waited for.
         third = self.job()
         third.start([program("TWOBW_BINARY", "twobw"), "train", *words({**settings, "train.updates": 5})])

@@ -225,11 +225,13 @@ class UnauthenticatedPeersTest(ProcessesTest):
 
     def second_job(self, tokens):
         """Two more ranks at the port of a run under way; both must fail, and the run must not notice."""
-        settings = self.settings("run", **{"train.updates": 10**6, "optimizer.decay": "constant"})
+        settings = self.settings("run", **{"train.updates": 10**6, "optimizer.decay": "constant",
+                                           "network.heartbeat_timeout": 100})
         job, port = self.job(), free_port()
         for rank in range(2):
             self.start_rank(job, rank, port, settings, tokens[0])
         self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        job.signal(1, signal.SIGSTOP)  # leaves the cores to the second job; rank 0 answers
         second = self.job()
         for rank in range(2):
             self.start_rank(second, rank, port, {**settings, "run_dir": self.folder / "second", "network.join_timeout": 3},
@@ -238,6 +240,7 @@ class UnauthenticatedPeersTest(ProcessesTest):
         self.assertFalse((self.folder / "second").exists())
         made = len(Run(settings["run_dir"]).updates)
         self.assertEqual(job.running(), [0, 1], job.everything())
+        job.signal(1, signal.SIGCONT)
         self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], made + 3)), job.everything())
         job.signal(0, signal.SIGTERM)
         self.assertEqual(job.wait(30), [0, 0], job.everything())
