@@ -1,8 +1,8 @@
 """Runs the commands of the documentation: every line of a ```console block that begins with `$ `.
 
 A page is a lesson. Its blocks run in order, in a folder that looks like the repository: what the commands read is
-linked, what they write stays there. Runs are made small: figures behind SIZES are divided, and runs without them are
-SHORT. A block behind a line `<!-- not run: REASON -->` is left out. Slow pages run in `make test-all` only.
+linked, what they write stays there. Runs are made small: figures behind SIZES are divided, runs without them are SHORT,
+and the model of the default configuration is SMALL. A block behind a line `<!-- not run: REASON -->` is left out. Slow pages run in `make test-all` only.
 """
 import os
 import pathlib
@@ -23,6 +23,7 @@ BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```console\n(.*?)^```$", re.M
 SIZES = re.compile(r"(train\.updates=|train\.eval_\w+=|checkpoint\.every_updates=|optimizer\.warmup=|--updates )(\d\d+)")
 DIVISOR = 50  # of figures with two digits and more
 SHORT = "train.updates=6 train.eval_every=3 train.eval_microbatches=1 optimizer.warmup=1 pipeline.timeout=60"
+SMALL = "model.width=32 model.heads=2"  # of the default configuration
 SECONDS = 300
 
 # A BERT like that of the tutorial, in a moment.
@@ -70,6 +71,7 @@ def free_port():
 def made_small(script):
     script = SIZES.sub(lambda found: f"{found[1]}{-(-int(found[2]) // DIVISOR)}", script)
     script = re.sub(r"\b(twobw\w* (?:train|compare))\b", rf"\1 {SHORT}", script)
+    script = script.replace("configs/default.yaml", f"configs/default.yaml {SMALL}")
     return script.replace("MASTER_PORT=29500", f"MASTER_PORT={free_port()}")
 
 

@@ -34,7 +34,7 @@ def exact_lines(run):
 
 class ResumeTest(TestCase):
     def settings(self, case, name):
-        return {**TINY, "model.dropout": 0.1, "train.updates": 40, "train.eval_every": 7, "pipeline.microbatches": 6,
+        return {**TINY, "model.dropout": 0.1, "train.updates": 24, "train.eval_every": 7, "pipeline.microbatches": 6,
                 "checkpoint.every_updates": 3, "pipeline.split": SPLITS[case["pipeline.stages"]],
                 "run_dir": self.folder / name, **case}
 
@@ -60,7 +60,7 @@ class ResumeTest(TestCase):
 
     def kill_somewhere(self, settings, chance):
         run = self.start(settings)
-        count = chance.randint(1, 35)
+        count = chance.randint(1, 20)
         if self.wait_for(lambda: self.has_updates(run, count), run.process):
             time.sleep(chance.random() * 0.02)
         run.process.kill()
@@ -148,7 +148,7 @@ class ResumeTest(TestCase):
         folder = settings["run_dir"]
         listed = twobw("checkpoint", "list", folder)
         self.assertEqual(listed.returncode, 0, listed.stderr)
-        self.assertIn("update 40", listed.stdout)
+        self.assertIn("update 24", listed.stdout)
         self.assertEqual(twobw("checkpoint", "verify", folder).returncode, 0)
         a, b, _ = sorted((folder / "checkpoints").glob("update-*"))[-3:]  # the last has no predictions
         shown = twobw("checkpoint", "show", a)
