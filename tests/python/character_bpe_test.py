@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 import torture
 from model_folders import FolderTestCase
-from support import ROOT, program, slow
+from support import FULL, ROOT, program, slow
 
 MARK = "▁"
 STRANGE = ["", " ", "  ", " the", "  the", "the ", "the  ", "a   b", "▁", "▁the", "a▁ b", "\n", " \n ", "the\n\nthe",
@@ -142,7 +142,7 @@ class CharacterBpeTest(FolderTestCase):
                 self.assert_like_tokenizers(tokenizer, self.saved(tokenizer))
 
     def test_added_tokens(self):
-        for name, tokenizer in forms(self.vocabulary).items():
+        for name, tokenizer in list(forms(self.vocabulary).items())[::1 if FULL else 2]:
             with self.subTest(name):
                 add_tokens(tokenizer)
                 self.assert_like_tokenizers(tokenizer, self.saved(tokenizer))

@@ -11,7 +11,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 from model_folders import FolderTestCase
-from support import ROOT, TINY, Run, twobw, words
+from support import FULL, ROOT, TINY, Run, twobw, words
 
 CONTEXT = 16
 TOLERANCE = 1e-5
@@ -191,6 +191,8 @@ class EvalTest(FolderTestCase):
                 found = self.eval(run)
                 self.assert_close(found, {"loss": loss})
                 self.assertEqual((found["sequences"], found["of_sequences"]), (trained, windows))
+                if windows == 3 and not FULL:
+                    continue
                 self.assert_close(self.eval(run, "pipeline.microbatch=3"), {"loss": loss})
                 for whole in (self.eval(run, "--all"), self.eval(run, f"data={text}")):
                     self.assertEqual((whole["sequences"], whole["of_sequences"]), (windows, windows))
@@ -220,8 +222,6 @@ class EvalTest(FolderTestCase):
         for arguments, naming in (
                 ([], ["data=FILE"]),
                 (["data=nowhere.tsv"], ["nowhere.tsv"]),
-                ([data, "pipeline.stages=99"], ["pipeline.stages is 99"]),
-                ([data, "--fast"], ["--fast"]),
                 ([data, "nonsense"], ["'nonsense' is not a setting"])):
             message = self.refused("eval", folder, *arguments)
             for text in naming:

@@ -17,7 +17,7 @@ from transformers import (AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelF
                           Qwen2ForSequenceClassification, Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification)
 
 from model_folders import TRAINING, FolderTestCase, make_biases_matter
-from support import ROOT, reference, relative_error, slow, twobw, words
+from support import FULL, ROOT, reference, relative_error, slow, twobw, words
 
 TOLERANCE = 1e-5
 ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -76,11 +76,14 @@ class HuggingFaceTest(FolderTestCase):
                 shards = {"max_shard_size": "12KB"} if name in ("gpt2", "bert classes") else {}
                 source = self.save(model, name + " in", **shards)
                 self.assertEqual((source / "model.safetensors.index.json").exists(), bool(shards))
-                run, out = self.folder / (name + " run"), self.folder / (name + " out")
+                run = self.folder / (name + " run")
                 self.assertIn(f"starting from the weights in {source}\n", self.train_from(source, run))
-                self.call("export", run, out)
-                for folder in (run / "model", out):
-                    self.assert_same_tensors(self.weights(source), self.weights(folder))
+                out = run / "model"
+                self.assert_same_tensors(self.weights(source), self.weights(out))
+                if shards or FULL:
+                    out = self.folder / (name + " out")
+                    self.call("export", run, out)
+                    self.assert_same_tensors(self.weights(source), self.weights(out))
                 there = self.loaded(auto_class(type(model)), out)
                 self.assertIs(type(there), type(model))
                 for key in ("eos_token_id", "pad_token_id", "id2label"):
@@ -89,7 +92,7 @@ class HuggingFaceTest(FolderTestCase):
 
     def test_pipelines_equal_the_oracle(self):
         for name, model in models():
-            if name in ("llama scaled", "bert classes"):
+            if name == "llama scaled" or FULL and name == "bert classes":
                 source = self.save(model, name)
                 output = self.call("verify", f"model.from={source}", "pipeline.stages=3", "train.updates=4")
                 self.assertIn("equal to the serial oracle, bit for bit", output)
@@ -135,7 +138,7 @@ class HuggingFaceTest(FolderTestCase):
 
     def test_positions_beyond_the_context_are_kept(self):
         for name, model in models():
-            if name in ("bert", "gpt2 classes"):
+            if name == "bert" or FULL and name == "gpt2 classes":
                 source, run = self.save(model, name + " in"), self.folder / name
                 self.train_from(source, run, **{"model.context": 9})
                 self.assert_same_tensors(self.weights(source), self.weights(run / "model"))
@@ -334,7 +337,7 @@ class HuggingFaceTest(FolderTestCase):
         for model, table, output in (
                 (gpt2, "transformer.wte.weight", "lm_head.weight"),
                 (bert, "cls.predictions.bias", "cls.predictions.decoder.bias"),
-                (bert, "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")):
+                *(((bert, "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),) if FULL else ())):
             with self.subTest(table=table):
                 source = self.save(model, table)
                 expected = self.call("eval", source, "data=synthetic", "--json")
@@ -388,9 +391,9 @@ class HuggingFaceTest(FolderTestCase):
         self.assertIn("model.width is 48 in override 'model.width=48', but", self.refused(*train, "model.width=48"))
         self.assertIn("model.from is", self.refused(*train, f"run_dir={self.folder}"))
         config = json.loads((source / "config.json").read_text())
-        for key, value in (("attention_bias", True), ("hidden_act", "relu"), ("model_type", "mistral")):
-            (source / "config.json").write_text(json.dumps({**config, key: value}))
-            self.assertIn(f"has {key} = {json.dumps(value)}; it must be", self.refused(*train))
+        # Other keys: tests/planning/architecture/huggingface_config_test.cc.
+        (source / "config.json").write_text(json.dumps({**config, "attention_bias": True}))
+        self.assertIn("has attention_bias = true; it must be false", self.refused(*train))
         (source / "config.json").write_text(json.dumps({**config, "num_key_value_heads": 4}))
         sentence = self.refused(*train)
         for part in "kv":
@@ -412,10 +415,8 @@ class HuggingFaceTest(FolderTestCase):
         self.assertIn("model.head is causal_lm; where model.family is bert it must be masked_lm, classification or "
                       "regression", self.refused(*train, "model.head=causal_lm"))
         config = json.loads((source / "config.json").read_text())
-        for key, value in (("problem_type", "multi_label_classification"), ("num_labels", 2), ("hidden_act", "relu"),
-                           ("architectures", ["BertForTokenClassification"]), ("is_decoder", True)):
-            (source / "config.json").write_text(json.dumps({**config, key: value}))
-            self.assertIn(f"has {key} = {json.dumps(value)}; it must", self.refused(*train))
+        (source / "config.json").write_text(json.dumps({**config, "num_labels": 2}))
+        self.assertIn("has num_labels = 2; it must", self.refused(*train))
         (source / "config.json").write_text(json.dumps(config))
         tensors = self.weights(source)
         tensors["classifier.weight"] = torch.zeros(4, 32)
