@@ -6,7 +6,7 @@ import json as json_format
 import os
 import pathlib
 import tempfile
-from typing import Any, ClassVar, Sequence
+from typing import Any, Sequence
 
 from . import programs
 from .config import Config, ConfigLike, Override, config_words
@@ -111,20 +111,28 @@ class Plan(Table):
             for number, stage in enumerate(pipeline.stage_plans if pipeline else [])
         ]
 
-    def _repr_html_(self) -> str:
+    def title(self) -> str:
+        """The plan in a sentence, or what would make it fit."""
         pipeline = self.plan or self.closest
         if pipeline is None:
-            return f"<p>no plan for {self.cluster}</p>"
-        caption = (
-            f"{pipeline.schedule}, {pipeline.stages} stages x {pipeline.replicas} replicas, "
-            f"{pipeline.microbatches} microbatches of {pipeline.microbatch}: "
+            return f"no plan for {self.cluster}"
+        speed = f"{pipeline.tokens_per_s:,.0f} tokens/s" if self.plan else f"does not fit; {'; or '.join(self.remedies)}"
+        return (
+            f"{pipeline.schedule}, {pipeline.stages} stages, {pipeline.replicas} replicas, "
+            f"{pipeline.microbatches} microbatches of {pipeline.microbatch}: {speed}"
         )
-        caption += f"{pipeline.tokens_per_s:,.0f} tokens/s" if self.plan else f"does not fit; {'; '.join(self.remedies)}"
+
+    def _repr_html_(self) -> str:
         lost = [
-            {"schedule": c.schedule, "replicas": c.replicas, "tokens/s": c.tokens_per_s, "": "chosen" if c.chosen else c.reason}
-            for c in self.candidates
+            {
+                "schedule": candidate.schedule,
+                "replicas": candidate.replicas,
+                "tokens/s": candidate.tokens_per_s,
+                "lost by": "chosen" if candidate.chosen else candidate.reason,
+            }
+            for candidate in self.candidates
         ]
-        return html_table(self.rows(), caption) + html_table(lost, "candidates")
+        return super()._repr_html_() + html_table(lost, "candidates")
 
 
 def plan(
@@ -203,7 +211,10 @@ class Simulation(Table):
     json: dict[str, Any] = raw_json()
     tokens_per_s: float | None = None
     events: list[Event] = dataclasses.field(default_factory=list, repr=False, compare=False)
-    caption: ClassVar[str] = "seconds of an update"
+
+    def title(self) -> str:
+        """The speed in a sentence."""
+        return f"{self.schedule}, {self.stages} stages: {self.update_seconds:.4g} s an update, {100 * self.utilisation:.1f}% busy"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a stage."""
@@ -226,8 +237,8 @@ class Simulation(Table):
             if event.op in ("Forward", "Backward")
         ]
         names = [f"stage {stage}" for stage in range(self.stages)]
-        title = f"{self.schedule}: {100 * self.utilisation:.1f}% busy"
-        return f"<p>{title}</p>{draw_bars(names, bars, end, 's')}{html_table(self.rows(), self.caption)}"
+        drawn = draw_bars(names, bars, end, "s")
+        return f"<p>{self}</p>{drawn}{html_table(self.rows(), 'seconds of an update')}"
 
 
 def simulate(
@@ -340,7 +351,8 @@ class Schedule(Table):
             for instruction in instructions
         ]
 
-    def __str__(self) -> str:
+    def title(self) -> str:
+        """The schedule and its proof in a sentence."""
         held = ", ".join(f"{held.weight_versions}" for held in self.most_held)
         proof = "all properties hold" if self.ok else "; ".join(p.problem for p in self.check if not p.ok)
         return (

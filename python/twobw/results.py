@@ -5,7 +5,7 @@ import dataclasses
 import html
 import types
 import typing
-from typing import Any, ClassVar, Sequence, TypeVar, Union
+from typing import Any, Sequence, TypeVar, Union
 
 T = TypeVar("T")
 
@@ -45,9 +45,14 @@ def raw_json() -> Any:
 
 
 class Table:
-    """A result that is shown as a table: in a notebook, and by to_pandas()."""
+    """A result that is shown as a table: in a notebook, and by to_pandas(). print() shows its title."""
 
-    caption: ClassVar[str] = ""
+    def title(self) -> str:
+        """The result in a sentence."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.title()
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the table, as mappings of column to value."""
@@ -65,15 +70,15 @@ class Table:
         return pandas.DataFrame(self.rows())
 
     def _repr_html_(self) -> str:
-        return html_table(self.rows(), self.caption)
+        return html_table(self.rows(), self.title())
 
 
 def shown(value: Any) -> str:
     """A figure in a few digits, anything else as text.
 
     >>> import twobw.results
-    >>> twobw.results.shown(0.123456), twobw.results.shown(1234567), twobw.results.shown(None)
-    ('0.1235', '1,234,567', '-')
+    >>> twobw.results.shown(0.123456), twobw.results.shown(42331.6), twobw.results.shown(None)
+    ('0.1235', '42,332', '-')
     """
     if value is None:
         return "-"
@@ -81,7 +86,9 @@ def shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
 
 
 def html_table(rows: Sequence[dict[str, Any]], caption: str = "") -> str:

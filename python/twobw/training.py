@@ -148,13 +148,16 @@ class Run(Table):
             for update in self.updates
         ]
 
+    def title(self) -> str:
+        """The run in a sentence."""
+        if self.summary is None:
+            return f"{self.path}: {len(self.updates)} updates so far"
+        figures = f"loss {shown(self.summary.loss)}, {shown(self.summary.tokens_per_s)} tokens/s"
+        return f"{self.path}: {self.summary.updates} updates, {figures}"
+
     def _repr_html_(self) -> str:
         points = [(float(update.update), update.loss) for update in self.updates]
         curve = draw_curve([(x, y) for x, y in points if y is not None], "loss")
-        if self.summary is None:
-            return f"<p>{self.path}: {len(points)} updates so far</p>{curve}"
-        caption = f"{self.path}: {self.summary.updates} updates, loss {shown(self.summary.loss)}, "
-        caption += f"{shown(self.summary.tokens_per_s)} tokens/s"
         stages = [
             {
                 "stage": number,
@@ -163,9 +166,9 @@ class Run(Table):
                 "busy": stage.utilisation,
                 "peak (MiB)": stage.peak_bytes / 2**20,
             }
-            for number, stage in enumerate(self.summary.stages)
+            for number, stage in enumerate(self.summary.stages if self.summary else [])
         ]
-        return html_table(stages, caption) + curve
+        return html_table(stages, self.title()) + curve
 
 
 def load_run(path: Path) -> Run:
@@ -244,6 +247,9 @@ class Training:
         exit_code = self._process.wait()
         self._complaint.seek(0)
         return programs.error_of(printed, self._complaint.read(), exit_code)
+
+    def __repr__(self) -> str:
+        return f"Training of {self.updates} updates in {self.path}"
 
     def __iter__(self) -> Iterator[Record]:
         return self
@@ -374,6 +380,10 @@ class Comparison(Table):
     advice: str
     json: dict[str, Any] = raw_json()
 
+    def title(self) -> str:
+        """What to take."""
+        return self.advice.strip()
+
     def rows(self) -> list[dict[str, Any]]:
         """One row an evaluation."""
         return [
@@ -393,7 +403,7 @@ class Comparison(Table):
             }
             for run in self.runs
         ]
-        return html_table(rows, self.advice)
+        return html_table(rows, self.title())
 
 
 def compare(
@@ -433,6 +443,10 @@ class Verification(Table):
     loss: float
     seconds: float
     json: dict[str, Any] = raw_json()
+
+    def title(self) -> str:
+        """Whether it is equal."""
+        return "equal to the serial oracle" if self.equal else f"different from the serial oracle, first at {self.difference}"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row."""
