@@ -172,8 +172,8 @@ SearchResult search_to_predict_well(const Problem& problem, const Preferences& p
   careful.predict_well = true;
   SearchResult result = rank_candidates(careful, options);
   const double given_up = std::min(preferences.predict_well, 10 * preferences.tolerance);
-  const double enough = (1 - given_up) * fastest.best->plan.tokens_per_s;
-  return result.best && result.best->plan.tokens_per_s >= enough ? result : fastest;
+  const double enough = (1 - given_up) * fastest.best->plan.best_known_tokens_per_s();
+  return result.best && result.best->plan.best_known_tokens_per_s() >= enough ? result : fastest;
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ std::vector<Other> others_of(std::vector<Candidate>& candidates) {
 
 // Simulates other plans of the candidates, while a formula puts one above the best simulated plan:
 // alternately the formulas with all and with the least contention, since either may be wrong.
-void simulate_others(const Problem& problem, int count, double work, std::vector<Candidate>& candidates) {
+void simulate_others(const Problem& problem, int count, double& work, std::vector<Candidate>& candidates) {
   std::vector<Other> by_all = others_of(candidates), by_least = by_all;
   const auto rate = [](const Other& other) { return other.estimate->plan.tokens_per_s; };
   std::ranges::stable_sort(by_all, std::greater(), rate);
@@ -100,9 +100,9 @@ void simulate_others(const Problem& problem, int count, double work, std::vector
 
 // Local search from the best plan of every candidate near the best, then from other plans, the most promising
 // first.
-void polish_best(const Problem& problem, std::vector<Candidate>& candidates) {
+void polish_best(const Problem& problem, double& work, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
-  double work = kClimbs, best = candidates.front().best->plan.simulated_tokens_per_s;
+  double best = candidates.front().best->plan.simulated_tokens_per_s;
   const auto polish = [&](Estimate& start) {
     double& rate = start.plan.simulated_tokens_per_s;
     if (rate >= near * best) local_search(problem, start, work);
@@ -127,9 +127,18 @@ void polish_best(const Problem& problem, std::vector<Candidate>& candidates) {
   }
 }
 
+// The candidates that fit, the fastest first; those that were not simulated keep their order, behind.
+void sort_by_simulation(std::vector<Candidate>& candidates) {
+  const auto last = std::ranges::find_if(
+      candidates, [](const Candidate& candidate) { return candidate.status != Status::Slower; });
+  const auto speed = [](const Candidate& candidate) { return candidate.best->plan.simulated_tokens_per_s; };
+  std::stable_sort(candidates.begin(), last,
+                   [&](const Candidate& a, const Candidate& b) { return speed(a) > speed(b) * (1 + kSame); });
+}
+
 // Ranks the best candidates by simulation, without the ones far behind, unless the time model puts them above
 // the best simulated one.
-void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
+double simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
   double work = 0, best = 0;
   const double enough = near * candidates.front().best->plan.tokens_per_s;
@@ -141,28 +150,29 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
     best = std::max(best, plan.simulated_tokens_per_s);
     work += work_of(plan);
   }
-  const auto last = std::ranges::find_if(
-      candidates, [](const Candidate& candidate) { return candidate.status != Status::Slower; });
-  const auto sort = [&] {
-    const auto speed = [](const Candidate& candidate) { return candidate.best->plan.simulated_tokens_per_s; };
-    std::stable_sort(candidates.begin(), last, [&](const Candidate& a, const Candidate& b) {
-      return speed(a) > speed(b) * (1 + kSame);
-    });
-  };
-  sort();
+  sort_by_simulation(candidates);
   simulate_others(problem, 4 * count, work, candidates);
-  sort();
-  polish_best(problem, candidates);
-  sort();
+  sort_by_simulation(candidates);
+  double left = kClimbs;
+  polish_best(problem, left, candidates);
+  sort_by_simulation(candidates);
+  return work + kClimbs - left;
 }
 
 }  // namespace
 
-void rank(const Problem& problem, const SearchOptions& options, SearchResult& result) {
+bool rank(const Problem& problem, const SearchOptions& options, SearchResult& result) {
   std::vector<Candidate>& candidates = result.candidates;
   std::stable_sort(candidates.begin(), candidates.end(), before);
-  if (candidates.empty() || candidates.front().status != Status::Slower) return;
-  if (options.simulate > 0) simulate_best(problem, options.simulate, candidates);
+  if (candidates.empty() || candidates.front().status != Status::Slower) return false;
+  if (options.simulate > 0)
+    result.work += static_cast<std::int64_t>(simulate_best(problem, options.simulate, candidates));
+  return true;
+}
+
+void conclude(SearchResult& result) {
+  std::vector<Candidate>& candidates = result.candidates;
+  sort_by_simulation(candidates);
   result.best = candidates.front().best;
   for (Candidate& candidate : candidates) {
     if (candidate.status != Status::Slower) continue;

@@ -7,8 +7,10 @@
 namespace twobw::planner {
 
 // Sorts the candidates: first the ones that fit, by the order of search.h and at most `options.simulate` of
-// them by simulation; then the others, by their bytes beyond the capacity. Sets the winner and the ratios of
-// the others.
-void rank(const Problem& problem, const SearchOptions& options, SearchResult& result);
+// them by simulation; then the others, by their bytes beyond the capacity. Returns whether any fits.
+bool rank(const Problem& problem, const SearchOptions& options, SearchResult& result);
+
+// Sets the winner and the ratios of the others, where a candidate fits.
+void conclude(SearchResult& result);
 
 }  // namespace twobw::planner

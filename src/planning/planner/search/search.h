@@ -11,11 +11,12 @@
 //   gradients     under 2bw two buffers on every stage that waits, or one
 //   recomputation on the stages whose memory needs it
 //
-// minus the fixed settings. Three steps: dynamic programming proposes plans by the time model (frontier.h,
+// minus the fixed settings. Four steps: dynamic programming proposes plans by the time model (frontier.h,
 // partition.h; approximately for every setting, then exactly if that may matter), the simulator ranks them
-// (ranking.h), local search polishes the best (local_search.h). Of equally fast plans the one with less
-// memory on all devices together wins, then the one with fewer devices. A plan has one gradient buffer only
-// if its second ones do not fit. If unlike nodes allow too many placements, some are left out
+// (ranking.h), local search polishes the best (local_search.h), and all three look once more for a faster
+// plan with another number of stages, one number at a time, as far as time allows. Of equally fast plans the
+// one with less memory on all devices together wins, then the one with fewer devices. A plan has one gradient
+// buffer only if its second ones do not fit. If unlike nodes allow too many placements, some are left out
 // (SearchResult::restriction).
 #pragma once
 
@@ -37,6 +38,8 @@ struct SearchOptions {
   double near = 0.02;
   // If no plan fits, looks for changes that would make one fit.
   bool suggestions = true;
+  // Looks only for plans that are faster: sequences a second.
+  double beat = 0;
   // Limit of the places of a pipeline on unlike nodes; 0: as many as take seconds at most.
   int most_places = 0;
 };
@@ -74,6 +77,7 @@ struct SearchResult {
   std::optional<Infeasibility> infeasibility;
   std::int64_t settings = 0;  // combinations of all but split and placement
   std::int64_t stages = 0;    // stages worked out
+  std::int64_t work = 0;      // these, their labels and the instructions simulated
   // Whether no plan is better by the time model, including contention on shared links.
   bool exact = true;
   std::string restriction;  // the plans left out, if any
