@@ -22,7 +22,7 @@ void try_stage_counts(const Problem& problem, const SearchOptions& options, Sear
   constexpr double kWorthIt = 0.005, kNear = 0.05;
   // Work of the whole search, and of this where the rest took more already; a try takes some even if it
   // finds nothing to work out.
-  constexpr std::int64_t kInAll = 400'000, kLeast = 60'000, kTry = 1'000;
+  constexpr std::int64_t kInAll = 1'200'000, kLeast = 60'000, kTry = 1'000;
   struct Try {
     Candidate* candidate;
     int stages, distance;
