@@ -1,25 +1,14 @@
-"""docs/reference/json.schema.json describes what every command prints under --json, and docs/reference/json.md is its
-text. The outputs here are valid, strictly: a field that the schema lacks is an error, and so is a field of the schema
-that no command printed. TWOBW_UPDATE_DOCS=1 writes the page again.
+"""docs/reference/json.schema.json describes what every command prints under --json. The outputs here are valid,
+strictly: a field that the schema lacks is an error, and so is a field of the schema that no command printed.
 """
 import functools
 import json
-import os
 import re
 import unittest
 
 from support import FULL, ROOT, TINY, TestCase, twobw, words
 
 SCHEMA = json.loads((ROOT / "docs/reference/json.schema.json").read_text())["$defs"]
-PAGE = ROOT / "docs/reference/json.md"
-INTRO = """# JSON output
-
-Fields that commands print under `--json`: one document, or lines of them where it says so. The same as a JSON Schema,
-with types: [json.schema.json](json.schema.json). A figure that is not finite is null. Later versions may add fields.
-
-A command that fails prints an `error` instead, or after its lines, and one sentence on standard error. `eval`, `verify`,
-`doctor`, `schedule` and `checkpoint verify` and `diff` print a result even if their exit code is 1.
-"""
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float),
          "null": type(None)}
 RARE = re.compile(r"train\.stragglers|summary\.forecast|ratio")  # `plan: auto` takes seconds
@@ -85,41 +74,6 @@ def fields_of(schema, path):
         yield from fields_of(field, f"{path}.{name}")
 
 
-def definition_in(schema):
-    """The name of the definition that a field refers to, None without one."""
-    if "$ref" in schema:
-        return schema["$ref"].removeprefix("#/$defs/")
-    return next(filter(None, map(definition_in, parts_of(schema))), None)
-
-
-def render_fields(schema):
-    """A field without a description of its own is listed with the one before."""
-    lines = []
-    for path, field in fields_of(schema, ""):
-        shown = f"`{path.rpartition('.')[2]}`"
-        text = field.get("description")
-        if text is None:
-            lines[-1][1].append(shown)
-            continue
-        name = definition_in(field)
-        lines.append((path.count(".") - 1, [shown], text + (f": [{name}](#{name})" if name else "")))
-    return "".join(f"{'  ' * depth}- {', '.join(names)}: {text}\n" for depth, names, text in lines)
-
-
-def render_page():
-    page = INTRO
-    for name, schema in SCHEMA.items():
-        page += f"\n## {name}\n\n{schema['description']}\n"
-        choices = schema.get("items", schema).get("anyOf")
-        for choice in choices or [schema]:
-            page += f"\n{choice['description']}:\n" if choices else ""
-            fields = render_fields(choice)
-            if not fields and "$ref" in choice:
-                fields = f"- the fields of [{definition_in(choice)}](#{definition_in(choice)})\n"
-            page += fields and "\n" + fields
-    return page
-
-
 class JsonTest(TestCase):
     def setUp(self):
         super().setUp()
@@ -133,12 +87,6 @@ class JsonTest(TestCase):
         for value in values:
             self.assertIsNone(find_problem(value, SCHEMA[name], self.seen, name))
         return values[-1]
-
-    def test_the_page_is_the_schema(self):
-        page = render_page()
-        if os.environ.get("TWOBW_UPDATE_DOCS"):
-            PAGE.write_text(page)
-        self.assertEqual(PAGE.read_text(), page, "run again with TWOBW_UPDATE_DOCS=1")
 
     def test_outputs_are_valid_and_use_every_field(self):
         (self.folder / "text.txt").write_text((ROOT / "README.md").read_text())
