@@ -10,7 +10,7 @@ from typing import Any, Sequence
 
 from . import programs
 from .config import Config, ConfigLike, Override, config_words
-from .results import Bar, Table, decode, draw_bars, html_table, raw_json
+from .results import Bar, Table, count, decode, draw_bars, html_table, raw_json
 
 Path = str | os.PathLike[str]
 Time = str | float | Sequence[str | float]  # seconds or "10ms"; one for all stages or one a stage
@@ -118,8 +118,8 @@ class Plan(Table):
             return f"no plan for {self.cluster}"
         speed = f"{pipeline.tokens_per_s:,.0f} tokens/s" if self.plan else f"does not fit; {'; or '.join(self.remedies)}"
         return (
-            f"{pipeline.schedule}, {pipeline.stages} stages, {pipeline.replicas} replicas, "
-            f"{pipeline.microbatches} microbatches of {pipeline.microbatch}: {speed}"
+            f"{pipeline.schedule}, {count(pipeline.stages, 'stage')}, {count(pipeline.replicas, 'replica')}, "
+            f"m = {pipeline.microbatches} of {count(pipeline.microbatch, 'sequence')}: {speed}"
         )
 
     def _repr_html_(self) -> str:
@@ -214,7 +214,7 @@ class Simulation(Table):
 
     def title(self) -> str:
         """The speed in a sentence."""
-        return f"{self.schedule}, {self.stages} stages: {self.update_seconds:.4g} s an update, {100 * self.utilisation:.1f}% busy"
+        return f"{self.schedule}, {count(self.stages, 'stage')}: {self.update_seconds:.4g} s an update, {100 * self.utilisation:.1f}% busy"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a stage."""
@@ -356,7 +356,7 @@ class Schedule(Table):
         held = ", ".join(f"{held.weight_versions}" for held in self.most_held)
         proof = "all properties hold" if self.ok else "; ".join(p.problem for p in self.check if not p.ok)
         return (
-            f"{self.schedule}, {self.stages} stages, {self.microbatches} microbatches: {100 * self.utilisation:.1f}% busy, "
+            f"{self.schedule}, {count(self.stages, 'stage')}, m = {self.microbatches}: {100 * self.utilisation:.1f}% busy, "
             f"weight versions by stage {held}; {proof}"
         )
 

@@ -91,6 +91,16 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> import twobw.results
+    >>> twobw.results.count(1, "stage"), twobw.results.count(2, "stage")
+    ('1 stage', '2 stages')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def html_table(rows: Sequence[dict[str, Any]], caption: str = "") -> str:
     """An HTML table.
 
