@@ -147,22 +147,26 @@ except twobw.InputError as error:
     def test_figures_are_those_of_the_program(self):
         script = f"""
 import dataclasses, json, twobw
-print(json.dumps([[dataclasses.asdict(result), result.json] for result in (
+results = (
     twobw.simulate("flush", stages=3, microbatches=4, forward=["1ms", "2ms", "1ms"]),
     twobw.schedule("2bw", stages=3, updates=2),
     twobw.verify("pipeline.stages=2", {{"pipeline.split": [6, 6]}}),
     twobw.plan("model.layers=2", stages=1),
     twobw.plan("model.layers=2", "model.width=65536", stages=1),
     twobw.compare(*{TINY!r}, updates=4, seeds=1),
-)]))
+)
+print(json.dumps([[dataclasses.asdict(result), result.json] for result in results]))
+print(json.dumps([str(result) for result in results]))
 """
         same = [
             ["simulate", "flush", "--stages=3", "--microbatches=4", "--forward=1ms,2ms,1ms"],
             ["schedule", "2bw", "--stages=3", "--updates=2", "--list"],
             ["verify", "pipeline.stages=2", "pipeline.split=[6,6]"],
         ]
-        results = json.loads(self.python(script, torch=True))
+        results, sentences = map(json.loads, self.python(script, torch=True).splitlines())
         self.assertIsNone(results[4][1]["plan"])
+        for sentence in sentences:
+            self.assertRegex(sentence, r"\A\S.+\S\Z")
         for shown, printed in results:
             self.assert_shown(shown, printed, "")
         for (_, printed), command in zip(results, same):  # the others measure seconds
@@ -213,12 +217,21 @@ try:
     config.pipeline.stages = "many"
 except ValueError as error:
     print(error.key, config.pipeline.stages)
+for wrong in (lambda: twobw.Config("model.layer=3"), lambda: twobw.simulate("flush", stages=4, forward=["1ms", "2ms"])):
+    try:
+        wrong()
+    except twobw.InputError as error:
+        print(error.key, error.value, error.remedy)
 """)
         key, value, remedy, sentence = eval(printed.splitlines()[0])
         self.assertEqual((key, value), ("model.layers", "-3"))
         self.assertTrue(sentence.endswith(f"; {remedy}"), sentence)
         self.assertEqual(sentence, self.twobw("plan", "model.layers=-3").stderr.removeprefix("twobw: ").strip())
-        self.assertEqual(printed.splitlines()[1], "pipeline.stages 2")
+        self.assertEqual(printed.splitlines()[1:], [
+            "pipeline.stages 2",
+            "model.layer None did you mean 'model.layers'?",
+            "--forward None allowed: one for all, or one per stage",
+        ])
 
     def test_interrupt_leaves_a_checkpoint(self):
         script = f"""

@@ -31,16 +31,21 @@ bool asks_for_json(int argc, char** argv) {
 
 std::string error_line(std::string_view sentence) {
   Json error = {{"message", sentence}, {"key", nullptr}, {"value", nullptr}, {"remedy", nullptr}};
-  constexpr std::string_view kIs = " is ";
-  const std::size_t is = sentence.find(kIs), end = sentence.find("; ");
-  const std::string_view key = sentence.substr(0, is);
-  if (is < end && end != std::string_view::npos && (find_key(key) || key.starts_with("--"))) {
-    std::string_view value = sentence.substr(is + kIs.size(), end - is - kIs.size());
+  constexpr std::string_view kIs = " is ", kUnknown = "unknown key '";
+  const std::size_t end = sentence.find("; "), word = sentence.find(' ');
+  const std::string_view key = sentence.substr(0, word);
+  if (sentence.starts_with(kUnknown)) {
+    const std::string_view quoted = sentence.substr(kUnknown.size());
+    error["key"] = quoted.substr(0, quoted.find('\''));
+  } else if (find_key(key) || key.starts_with("--")) {
+    error["key"] = key;
+  }
+  if (error["key"] == key && end != std::string_view::npos && sentence.substr(word).starts_with(kIs)) {
+    std::string_view value = sentence.substr(word + kIs.size(), end - word - kIs.size());
     for (const std::string_view origin : {" in override '", " in '", " at "})
       value = value.substr(0, value.find(origin));
     if (value.size() > 1 && value.starts_with('\'') && value.ends_with('\''))
       value = value.substr(1, value.size() - 2);
-    error["key"] = key;
     error["value"] = value;
   }
   if (end != std::string_view::npos) error["remedy"] = sentence.substr(end + 2);

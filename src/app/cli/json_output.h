@@ -21,9 +21,9 @@ void print_result(bool json, const Json& result, std::string_view text);
 // Whether --json is among the arguments. Also right if they do not parse.
 bool asks_for_json(int argc, char** argv);
 
-// {"error": {"message", "key", "value", "remedy"}} on one line, for the sentence of a failure. Key and value
-// are those of sentences "KEY is VALUE; ...", if KEY is a configuration key or an option; the remedy is what
-// follows the first semicolon. Null if missing.
+// {"error": {"message", "key", "value", "remedy"}} on one line, for the sentence of a failure: "KEY ...",
+// "KEY is VALUE; REMEDY" or "unknown key 'KEY' ...", where KEY is a configuration key or an option. Null if
+// missing.
 std::string error_line(std::string_view sentence);
 
 // While it exists and `json` is set, standard output is standard error: progress goes there, so that the
