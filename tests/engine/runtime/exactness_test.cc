@@ -28,11 +28,13 @@ TEST_P(Exactness, PipelineEqualsOracle) {
 // Every pair of levels of two factors.
 INSTANTIATE_TEST_SUITE_P(
     Pairs, Exactness,
-    testing::ValuesIn(covering(
-        {factors::kSchedules, factors::kSplits, factors::kMicrobatches, factors::kReplicas, factors::kExtra,
-         factors::kSyncUpdates, factors::kGradientBuffers, factors::kSlack, factors::kTies, factors::kStates,
-         factors::kRecompute, factors::kOptimizers, factors::kClipping, factors::kPrecisions,
-         factors::kModels, factors::kDropout, factors::kPrefetch, factors::kProcesses})));
+    testing::ValuesIn(covering({factors::kSchedules,       factors::kSplits,     factors::kMicrobatches,
+                                factors::kReplicas,        factors::kExtra,      factors::kSyncUpdates,
+                                factors::kGradientBuffers, factors::kSlack,      factors::kTies,
+                                factors::kStates,          factors::kRecompute,  factors::kOptimizers,
+                                factors::kClipping,        factors::kPrecisions, factors::kFamilies,
+                                factors::kHeads,           factors::kTyings,     factors::kDocuments,
+                                factors::kDropout,         factors::kPrefetch,   factors::kProcesses})));
 
 // Pairs under 2bw alone, where the shape decides most.
 INSTANTIATE_TEST_SUITE_P(ShapesOf2BW, Exactness,

@@ -15,7 +15,7 @@ class Resume : public testing::TestWithParam<std::string> {};
 // A small model, so that every update may be a cut.
 Config resumed_config(const std::string& settings) {
   Config config = short_config("model.width=16 model.heads=2 model.dropout=0.1 pipeline.microbatch=1 " +
-                               std::string("train.updates=6 train.eval_every=2 ") + settings);
+                               std::string("train.updates=5 train.eval_every=2 ") + settings);
   if (config.pipeline.workers() == 1) put_on_one_core(config);
   return config;
 }
@@ -32,7 +32,8 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Resume,
                          testing::ValuesIn(covering({factors::kSchedules,
                                                      {"pipeline.split=[6,6]", "pipeline.split=[12]",
                                                       "pipeline.split=[4,4,4]"},
-                                                     factors::kMicrobatches,
+                                                     {"pipeline.microbatches=6", "pipeline.microbatches=2",
+                                                      "pipeline.microbatches=3"},
                                                      {"", "pipeline.replicas=2"},
                                                      {"", "pipeline.extra=1"},
                                                      {"", "pipeline.sync_updates=2"},

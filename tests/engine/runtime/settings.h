@@ -35,10 +35,10 @@ inline Config short_config(const std::string& settings) {
                                   "optimizer.warmup=2",
                                   "optimizer.lr=1e-2",
                                   "optimizer.clip=0.5",
-                                  "train.updates=7",
+                                  "train.updates=5",
                                   "train.loss_scale=4194304",
                                   "train.loss_scale_window=2",
-                                  "train.eval_every=3",
+                                  "train.eval_every=2",
                                   "train.eval_microbatches=2"};
   std::istringstream words(settings);
   for (std::string word; words >> word;) {
@@ -104,7 +104,7 @@ inline const Factor kMicrobatches = {"pipeline.microbatches=6", "pipeline.microb
                                      "pipeline.microbatches=9"};
 inline const Factor kReplicas = {"", "pipeline.replicas=2", "pipeline.replicas=3"};
 inline const Factor kExtra = {"", "pipeline.extra=1", "pipeline.extra=2"};
-inline const Factor kSyncUpdates = {"", "pipeline.sync_updates=1", "pipeline.sync_updates=3"};
+inline const Factor kSyncUpdates = {"", "pipeline.sync_updates=1", "pipeline.sync_updates=2"};
 inline const Factor kGradientBuffers = {"", "pipeline.double_buffer_gradients=false"};
 inline const Factor kSlack = {"", "pipeline.step_slack=0", "pipeline.step_slack=2"};
 inline const Factor kTies = {"", "pipeline.defer_tied_update=true"};
@@ -115,20 +115,13 @@ inline const Factor kOptimizers = {"", "optimizer.name=sgd", "optimizer.name=lio
                                    "optimizer.name=lamb", "optimizer.name=muon"};
 inline const Factor kClipping = {"", "optimizer.clip=0"};
 inline const Factor kPrecisions = {"", "train.precision=bf16", "train.precision=fp16"};
-inline const Factor kModels = {
-    "",
-    "model.tied=false",
-    "model.reset_documents=true model.context=16",
-    "model.head=classification model.num_labels=3",
-    "model.head=regression",
-    "model.family=llama model.kv_heads=1",
-    "model.family=llama model.qk_norm=true model.qkv_bias=true model.head=classification model.num_labels=3",
-    "model.family=llama model.head=regression",
-    "model.family=llama model.kv_heads=1 model.reset_documents=true model.context=16",
-    "model.family=bert",
-    "model.family=bert model.next_sentence=true",
-    "model.family=bert model.head=classification model.num_labels=3",
-    "model.family=bert model.head=regression"};
+inline const Factor kFamilies = {"", "model.family=llama model.kv_heads=1",
+                                 "model.family=llama model.qk_norm=true model.qkv_bias=true",
+                                 "model.family=bert"};
+inline const Factor kHeads = {"", "model.head=classification model.num_labels=3", "model.head=regression",
+                              "model.next_sentence=true"};
+inline const Factor kTyings = {"", "model.tied=false"};
+inline const Factor kDocuments = {"", "model.reset_documents=true model.context=16"};
 inline const Factor kDropout = {"", "model.dropout=0.1"};
 inline const Factor kPrefetch = {"", "pipeline.prefetch=0", "pipeline.prefetch=1", "pipeline.prefetch=100"};
 inline const Factor kProcesses = {"", "processes=2", "processes=all"};
