@@ -104,6 +104,9 @@ class GmlpTest(TestCase):
         run = Run(self.folder / "run")
         self.assertEqual(len(run.updates), 2)
         self.assertEqual(sum(run.summary["split"]), 8)  # embedding, 2 x (up, gate, down), head
+        # Without decoding steps: each token recomputes the whole sequence.
+        generated = json.loads(self.gmlp("generate", "run", "--ids", "1,2", "--tokens", 3, "--json").stdout)
+        self.assertEqual(len(generated["ids"]), 3)
 
     def test_its_configuration_is_sound(self):
         synthetic = {"data.train": "synthetic", "data.validation": "synthetic", "run_dir": self.folder / "run"}
