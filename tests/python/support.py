@@ -2,6 +2,7 @@
 
 The programs are found through TWOBW_BINARY and TWOBW_REFERENCE; without them, in build/.
 """
+import functools
 import json
 import os
 import pathlib
@@ -58,10 +59,21 @@ def twobw(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, **options)
 
 
+@functools.cache
+def reference_program(owner):
+    """One for each process of tests: it loads LibTorch once, and ends with its standard input."""
+    return subprocess.Popen([program("TWOBW_REFERENCE", "tests/twobw_reference")], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
+
+
 def reference(*arguments):
-    """Runs the test-only program, which writes its last file argument."""
-    command = [program("TWOBW_REFERENCE", "tests/twobw_reference"), *map(str, arguments)]
-    subprocess.run(command, check=True, timeout=120)
+    """Runs a command of the test-only program, which writes its last file argument."""
+    process = reference_program(os.getpid())
+    process.stdin.write("\t".join(map(str, arguments)) + "\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if answer != "done\n":
+        raise ValueError(f"reference {arguments}: {answer}")
 
 
 def relative_error(a, b):

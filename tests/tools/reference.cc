@@ -1,12 +1,13 @@
-// For the Python tests: initial weights, batches and gradients of twobw as safetensors files.
+// For the Python tests: initial weights, batches and gradients of twobw as safetensors files. Reads commands
+// from standard input, each a line of words between tabs, and answers each with "done" or a sentence:
 //
-//   reference initial OUT ...                   W(0) by the parameters' names
-//   reference batches N OUT ...                 tokens.K and the model's other inputs, K = 0..N-1
-//   reference sequences N OUT ...               the first N sequences of data.validation, by their fields
-//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME of a batch with the fields in
-//                                               INPUT: tokens, token_types, positions, lengths, targets,
-//                                               labels, values. Of a model's folder, NAME is that there
-//   reference weights MODEL OUT ...             a model folder as one file with our names
+//   initial OUT ...                   W(0) by the parameters' names
+//   batches N OUT ...                 tokens.K and the model's other inputs, K = 0..N-1
+//   sequences N OUT ...               the first N sequences of data.validation, by their fields
+//   gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME of a batch with the fields in INPUT: tokens,
+//                                     token_types, positions, lengths, targets, labels, values. Of a model's
+//                                     folder, NAME is that there
+//   weights MODEL OUT ...             a model folder as one file with our names
 //
 // where ... is [CONFIG.yaml] [key=value ...], as for twobw.
 //
@@ -15,11 +16,12 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -267,7 +269,6 @@ void run(Words words) {
     if (words.size() - 1 < command.arguments) {
       fail_input("'{}' takes {} arguments before the configuration", command.name, command.arguments);
     }
-    device::initialize();
     return command.run(words.subspan(1));
   }
   fail_input("the commands are initial, batches, sequences, gradients and weights");
@@ -276,16 +277,18 @@ void run(Words words) {
 }  // namespace
 }  // namespace twobw
 
-int main(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
-  try {
-    twobw::run(words);
-    twobw::leave(0);
-  } catch (const twobw::InputError& error) {
-    fmt::print(stderr, "reference: {}\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "reference: {}\n", error.what());
-    return 1;
+int main() {
+  twobw::device::initialize();
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream text(line);
+    std::vector<std::string> words;
+    for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
+    try {
+      twobw::run(words);
+      std::cout << "done" << std::endl;
+    } catch (const std::exception& error) {
+      std::cout << error.what() << std::endl;
+    }
   }
+  twobw::leave(0);
 }
