@@ -23,7 +23,7 @@ TEST_P(EveryKind, AllListsOfReplicasAreProved) {
   const Ranges ranges = {.stages = full_sweeps() ? 5 : 3,
                          .microbatches = full_sweeps() ? 7 : 5,
                          .extra = 2,
-                         .updates = 5,
+                         .updates = full_sweeps() ? 5 : 4,
                          .sync_updates = 2,
                          .evaluate_every = 2,
                          .replicas = 3};

@@ -10,10 +10,10 @@
 namespace twobw::schedule {
 namespace {
 
-const Ranges kRanges = {.stages = 5,
-                        .microbatches = 6,
-                        .extra = 2,
-                        .updates = 5,
+const Ranges kRanges = {.stages = full_sweeps() ? 5 : 4,
+                        .microbatches = full_sweeps() ? 6 : 4,
+                        .extra = full_sweeps() ? 2 : 1,
+                        .updates = full_sweeps() ? 5 : 4,
                         .sync_updates = 2,
                         .evaluate_every = 2,
                         .replicas = 2};
@@ -94,7 +94,9 @@ TEST(Stream, OneGradientBufferOnlyMovesTheSteps) {
     for (int stage = 0; stage < spec.shape.stages; ++stage) {
       const auto one_list = instructions(spec, stage), two_list = instructions(two, stage);
       ASSERT_EQ(without(one_list, Op::Step), without(two_list, Op::Step)) << text(spec) << " stage " << stage;
-      if (!steps_late(spec, stage)) ASSERT_EQ(one_list, two_list) << text(spec) << " stage " << stage;
+      if (!steps_late(spec, stage)) {
+        ASSERT_EQ(one_list, two_list) << text(spec) << " stage " << stage;
+      }
     }
   });
 }

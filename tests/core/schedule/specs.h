@@ -70,8 +70,8 @@ struct Ranges {
   int microbatches = full_sweeps() ? 12 : 6;
   int extra = full_sweeps() ? 3 : 2;
   int updates = full_sweeps() ? 6 : 4;
-  int sync_updates = 3;
-  int evaluate_every = 3;
+  int sync_updates = full_sweeps() ? 3 : 2;
+  int evaluate_every = full_sweeps() ? 3 : 2;
   int replicas = 1;
 };
 

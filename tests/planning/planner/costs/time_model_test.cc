@@ -32,7 +32,7 @@ simulator::System system_of(const std::vector<StageTiming>& stages) {
 
 // Long after the start: a window may take hundreds of microbatches to fill.
 double simulated(const Setting& setting, const std::vector<StageTiming>& stages) {
-  constexpr std::int64_t settled = 200, measured = 60;
+  const std::int64_t settled = 20 + 400 / setting.shape.microbatches, measured = 60;
   schedule::Spec spec = spec_of(setting, static_cast<int>(stages.size()));
   spec.updates = settled + measured + 2;
   const simulator::System system = system_of(stages);
