@@ -35,10 +35,11 @@ TEST(ConfigLimits, EveryWholeNumberHasOne) {
     if (most.empty()) continue;
     ++keys;
     const std::string more = std::to_string(std::stoull(most) + 1);  // of the seed: 0
-    if (more != "0")
+    if (more != "0") {
       EXPECT_EQ(override_refused(key.path + "=" + more), key.path + " is " + more + " in override '" +
                                                              key.path + "=" + more + "'; it must be " +
                                                              key.allowed);
+    }
     for (const char* value : {"2000000000", "2147483647", "9000000000000000000", "9223372036854775807",
                               "99999999999999999999", most.c_str()})
       expect_answer(key.path + "=" + value);
