@@ -20,7 +20,6 @@ namespace generating {
 
 using corpus::testing::Folder;
 using corpus::testing::has;
-using corpus::testing::refusal;
 using made_up::made_up_tokens;
 
 // A run of each of two families, made once.
@@ -126,15 +125,15 @@ TEST(Prompts, OfAFile) {
   ASSERT_EQ(json.size(), 2);
   EXPECT_EQ(json[0].text, "a\nb");
   EXPECT_EQ(json[1].ids, (std::vector<std::int64_t>{3, 4}));
-  EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("b.txt", "a\n\nb\n")); }), "b.txt:2' is empty"));
-  EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("c.txt", "")); }), "has no prompts"));
+  EXPECT_TRUE(has(error_of([&] { read_prompts(folder.write("b.txt", "a\n\nb\n")); }), "b.txt:2' is empty"));
+  EXPECT_TRUE(has(error_of([&] { read_prompts(folder.write("c.txt", "")); }), "has no prompts"));
   EXPECT_TRUE(
-      has(refusal([&] { read_prompts(folder.write("d.jsonl", "{}\n")); }), "neither a text 'prompt'"));
-  EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("e.jsonl", "{\"ids\": [1.5]}\n")); }), "1.5"));
-  EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("f.jsonl", "{\n")); }), "f.jsonl:1' is not JSON"));
+      has(error_of([&] { read_prompts(folder.write("d.jsonl", "{}\n")); }), "neither a text 'prompt'"));
+  EXPECT_TRUE(has(error_of([&] { read_prompts(folder.write("e.jsonl", "{\"ids\": [1.5]}\n")); }), "1.5"));
+  EXPECT_TRUE(has(error_of([&] { read_prompts(folder.write("f.jsonl", "{\n")); }), "f.jsonl:1' is not JSON"));
   EXPECT_EQ(parse_ids("1, 2,3").ids, (std::vector<std::int64_t>{1, 2, 3}));
-  EXPECT_TRUE(has(refusal([] { parse_ids("1 x"); }), "--ids is '1 x'"));
-  EXPECT_TRUE(has(refusal([] { parse_ids(" "); }), "at least one"));
+  EXPECT_TRUE(has(error_of([] { parse_ids("1 x"); }), "--ids is '1 x'"));
+  EXPECT_TRUE(has(error_of([] { parse_ids(" "); }), "at least one"));
 }
 
 }  // namespace generating

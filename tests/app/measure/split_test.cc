@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "engine/device/device.h"
 #include "engine/runtime/setup.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::measure {
 namespace {
@@ -153,12 +154,8 @@ TEST(Setup, MoreStagesThanLayersAreRefused) {
   Config config;
   config.model.layers = 1;
   config.pipeline.stages = 8;
-  try {
-    runtime::prepare(config);
-    FAIL() << "not refused";
-  } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("at most 7 stages"), std::string::npos) << error.what();
-  }
+  const std::string sentence = error_of([&] { runtime::prepare(config); });
+  EXPECT_NE(sentence.find("at most 7 stages"), std::string::npos) << sentence;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "app/rendezvous/join.h"
 #include "core/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::rendezvous {
 namespace {
@@ -51,12 +52,8 @@ TEST(Interfaces, AreFoundByNameAndByAddress) {
   EXPECT_EQ(address_of_interface("eth0", kInterfaces), "10.0.0.7");
   EXPECT_EQ(address_of_interface("192.168.1.7", kInterfaces), "192.168.1.7");
   EXPECT_EQ(address_of_interface("fd00::7", kInterfaces), "fd00::7");
-  try {
-    address_of_interface("eth1", kInterfaces);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_EQ(std::string(error.what()), "network.interface is 'eth1'; this host has eth0, ib0, lo");
-  }
+  EXPECT_EQ(error_of([] { address_of_interface("eth1", kInterfaces); }),
+            "network.interface is 'eth1'; this host has eth0, ib0, lo");
 }
 
 TEST(Interfaces, OnOneHostTheyAreTheLoopbackUnlessNamed) {
@@ -73,14 +70,9 @@ TEST(Interfaces, OnOneHostTheyAreTheLoopbackUnlessNamed) {
 
 TEST(Interfaces, AHostThatIsNotKnownIsLookedUpUntilTheTimeIsOver) {
   const launch::World apart{.size = 2, .local_size = 1, .master_address = "no.such.host.invalid"};
-  try {
-    own_address(apart, {.join_timeout = 0.01});
-    FAIL();
-  } catch (const RunError& error) {
-    const std::string what = error.what();
-    EXPECT_NE(what.find("'no.such.host.invalid' is not known"), std::string::npos) << what;
-    EXPECT_NE(what.find("did not become known within 0.01 s"), std::string::npos) << what;
-  }
+  const std::string what = error_of<RunError>([&] { own_address(apart, {.join_timeout = 0.01}); });
+  EXPECT_NE(what.find("'no.such.host.invalid' is not known"), std::string::npos) << what;
+  EXPECT_NE(what.find("did not become known within 0.01 s"), std::string::npos) << what;
 }
 
 TEST(BuildId, IsTheProgramsOwn) {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/engine/support/memory_control.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::rendezvous {
 namespace {
@@ -75,26 +76,15 @@ TEST_F(Stores, ACloneHasTheSameValues) {
 }
 
 TEST_F(Stores, AnAbortEndsTheWait) {
-  auto asked = std::async(std::launch::async, [this]() -> std::string {
-    try {
-      stores_[1]->get("never");
-    } catch (const RunError& error) {
-      return error.what();
-    }
-    return "";
-  });
+  auto asked = std::async(std::launch::async,
+                          [this] { return error_of<RunError>([&] { stores_[1]->get("never"); }); });
   controls_[2]->abort("out of paper");
   EXPECT_NE(asked.get().find("out of paper"), std::string::npos);
 }
 
 TEST_F(Stores, AWaitHasAnEnd) {
-  try {
-    stores_[0]->wait({"never"}, milliseconds(1));
-    FAIL();
-  } catch (const RunError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "timed out after 0.001 s waiting for the address of another process ('never')");
-  }
+  EXPECT_EQ(error_of<RunError>([&] { stores_[0]->wait({"never"}, milliseconds(1)); }),
+            "timed out after 0.001 s waiting for the address of another process ('never')");
 }
 
 TEST_F(Stores, RefusesWhatGlooDoesNotAskFor) {

@@ -17,7 +17,6 @@ namespace classifying {
 
 using architecture::Field;
 using corpus::testing::Folder;
-using corpus::testing::refusal;
 
 class Classifying : public ::testing::Test {
  protected:
@@ -102,30 +101,30 @@ TEST_F(Classifying, AModelThatReadsWhatIsNotThereIsRefused) {
   config_.pipeline.stages = 1;
   config_.pipeline.split = {1};
   EXPECT_EQ(
-      refusal([&] { runtime::prepare(config_); }),
+      error_of([&] { runtime::prepare(config_); }),
       "model.head is regression, whose data have no labels, but model.family stubborn reads them; choose "
       "another head");
   config_.model.head = ModelHead::Classification;
-  EXPECT_EQ(refusal([&] { runtime::prepare(config_); }), "");
+  EXPECT_EQ(error_of([&] { runtime::prepare(config_); }), "");
 }
 
 TEST_F(Classifying, BucketsAreForSequencesOfManyLengths) {
   config_.data.bucket = 4;
-  EXPECT_EQ(refusal([&] { runtime::prepare(config_); }), "");
+  EXPECT_EQ(error_of([&] { runtime::prepare(config_); }), "");
   config_.model.head = ModelHead::Auto;
   config_.data.train = config_.data.validation = {{.path = "synthetic"}};
   config_.pipeline.split = {5, 8};
-  EXPECT_EQ(refusal([&] { runtime::prepare(config_); }),
+  EXPECT_EQ(error_of([&] { runtime::prepare(config_); }),
             "data.bucket is 4, but with model.head: masked_lm all sequences have the same length; it must be "
             "0");
 }
 
 TEST_F(Classifying, TheTokenizerMustFitTheModel) {
   config_.data.tokenizer = "bytes";
-  EXPECT_EQ(refusal([&] { runtime::prepare(config_); }),
+  EXPECT_EQ(error_of([&] { runtime::prepare(config_); }),
             "model.vocab is 31, but data.tokenizer 'bytes' has 256 tokens; it must be at least 256");
   config_.data.train = config_.data.validation = {{.path = "synthetic"}};
-  EXPECT_EQ(refusal([&] { runtime::prepare(config_); }), "");
+  EXPECT_EQ(error_of([&] { runtime::prepare(config_); }), "");
 }
 
 }  // namespace classifying

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "app/train/config_digest.h"
 #include "app/train/decision.h"
@@ -22,6 +21,7 @@
 #include "tests/app/train/saved_config.h"
 #include "tests/engine/checkpoint/testing.h"
 #include "tests/engine/runtime/ranks.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::train {
 namespace {
@@ -38,19 +38,6 @@ Config shared_config(const std::string& run_dir, int replicas = 1) {
   return config;
 }
 
-// The fields of the metrics that do not depend on time.
-std::string metrics_of(const std::string& run_dir) {
-  std::istringstream file(read_bytes(run_dir + "/metrics.jsonl"));
-  std::string lines;
-  for (std::string text; std::getline(file, text);) {
-    const auto line = nlohmann::ordered_json::parse(text);
-    for (const char* key : {"update", "loss", "lr", "grad_norm", "validation_loss", "prediction_error"})
-      if (line.contains(key)) lines += fmt::format("{}={} ", key, line[key].dump());
-    if (!line.contains("checkpoint")) lines += "\n";
-  }
-  return lines;
-}
-
 Outcome train_in(int processes, const Config& config, const std::string& trace = "") {
   device::initialize();
   const Ranks ranks(processes, wire_kinds().front());
@@ -63,7 +50,7 @@ Outcome train_in(int processes, const Config& config, const std::string& trace =
 }
 
 void expect_same_files(const std::string& one, const std::string& other) {
-  EXPECT_EQ(metrics_of(one), metrics_of(other));
+  EXPECT_EQ(lines_without_times(one), lines_without_times(other));
   EXPECT_EQ(read_bytes(one + "/model/model.safetensors"), read_bytes(other + "/model/model.safetensors"));
   std::map<std::int64_t, std::string> ours;
   for (const auto& saved : checkpoint::list(checkpoint::store_of(one))) ours[saved.update] = saved.folder;
@@ -170,12 +157,8 @@ TEST_F(SharedRun, ACheckpointThatIsAnotherOneElsewhereIsRefused) {
       return;
     }
     for (const char* const why : {"is another one for this process than for process 0", "is not there"}) {
-      try {
-        await_decision(*ranks[1], /*plans=*/false);
-        ADD_FAILURE() << "it is taken";
-      } catch (const InputError& error) {
-        EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
-      }
+      const std::string sentence = error_of([&] { await_decision(*ranks[1], /*plans=*/false); });
+      EXPECT_NE(sentence.find(why), std::string::npos) << sentence;
     }
   });
 }

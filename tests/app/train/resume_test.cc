@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
-
 #include "app/train/metrics_file.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
@@ -16,6 +13,7 @@
 #include "planning/host/cores.h"
 #include "tests/app/train/saved_config.h"
 #include "tests/engine/checkpoint/testing.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::train {
 namespace {
@@ -29,20 +27,6 @@ using testing_files::write_bytes;
 Config resumed(Config config) {
   config.resume = config.run_dir;
   return config;
-}
-
-// The fields of the metrics that do not depend on time, line by line.
-std::string lines_without_times(const std::string& run_dir) {
-  std::istringstream file(read_bytes(run_dir + "/metrics.jsonl"));
-  std::string lines;
-  for (std::string text; std::getline(file, text);) {
-    const auto line = nlohmann::ordered_json::parse(text);
-    if (line.contains("checkpoint")) continue;
-    for (const char* key : {"update", "loss", "lr", "grad_norm", "validation_loss", "prediction_error"})
-      if (line.contains(key)) lines += fmt::format("{}={} ", key, line[key].dump());
-    lines += "\n";
-  }
-  return lines;
 }
 
 void expect_same_run(const std::string& a, const std::string& b) {
@@ -199,12 +183,7 @@ TEST(ResumeRunTest, AStageReadsNoTensorsButItsOwn) {
 }
 
 std::string refusal(const Config& config) {
-  try {
-    find_resume_point(config);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { find_resume_point(config); });
 }
 
 TEST(ResumeRunTest, WhatContradictsIsRefusedByName) {

@@ -12,6 +12,7 @@
 #include "engine/device/device.h"
 #include "tests/app/train/saved_config.h"
 #include "tests/engine/checkpoint/testing.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::train {
 namespace {
@@ -29,12 +30,7 @@ Config short_run(const std::string& run_dir) {
 }
 
 std::string refusal_of_file(const std::string& run, const std::vector<std::string>& overrides) {
-  try {
-    config_of_run(run, overrides);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { config_of_run(run, overrides); });
 }
 
 TEST(RunFolderTest, TheCheckpointDecidesOnTheConfiguration) {
@@ -131,13 +127,8 @@ TEST(RunFolderTest, WhatIsTakenInsteadIsSaidWhereThereIsOne) {
   EXPECT_EQ(warnings_of(find_resume_point(config).value()),
             (std::vector{"warning: " + problem + "; the checkpoint before it is taken"}));
   fs::remove_all(entries.front().folder);
-  try {
-    find_resume_point(config);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_TRUE(std::string(error.what()).ends_with("no checkpoint that can be loaded; " + problem))
-        << error.what();
-  }
+  const std::string sentence = error_of([&] { find_resume_point(config); });
+  EXPECT_TRUE(sentence.ends_with("no checkpoint that can be loaded; " + problem)) << sentence;
 }
 
 }  // namespace

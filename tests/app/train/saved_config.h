@@ -1,13 +1,19 @@
-// A small run on two stages, with dropout and a tie, that saves every other update.
+// A small run on two stages, and what two runs of it have in common.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "core/base/config.h"
 #include "core/schedule/spec.h"
+#include "tests/engine/checkpoint/testing.h"
 
 namespace twobw::train {
 
+// With dropout and a tie; saves every other update.
 inline Config saved_config(const std::string& run_dir, const std::string& schedule = "2bw") {
   Config config;
   config.model = {
@@ -25,6 +31,20 @@ inline Config saved_config(const std::string& run_dir, const std::string& schedu
   config.checkpoint.keep = 10;
   config.run_dir = run_dir;
   return config;
+}
+
+// The fields of the metrics that do not depend on time, line by line.
+inline std::string lines_without_times(const std::string& run_dir) {
+  std::istringstream file(testing_files::read_bytes(run_dir + "/metrics.jsonl"));
+  std::string lines;
+  for (std::string text; std::getline(file, text);) {
+    const auto line = nlohmann::ordered_json::parse(text);
+    if (line.contains("checkpoint")) continue;
+    for (const char* key : {"update", "loss", "lr", "grad_norm", "validation_loss", "prediction_error"})
+      if (line.contains(key)) lines += fmt::format("{}={} ", key, line[key].dump());
+    lines += "\n";
+  }
+  return lines;
 }
 
 }  // namespace twobw::train

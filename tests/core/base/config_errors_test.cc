@@ -177,15 +177,16 @@ TEST(ConfigErrors, FilesAndOverridesOfAnotherForm) {
     EXPECT_EQ(override_refused(bad),
               "override '" + bad + "' is not a setting; it must be key=value, such as pipeline.stages=4");
   }
-  EXPECT_EQ(refusal([] { load_config("no/such.yaml", {}); }),
+  EXPECT_EQ(refusal_of([] { load_config("no/such.yaml", {}); }),
             "configuration file 'no/such.yaml' cannot be read: No such file or directory");
-  EXPECT_EQ(refusal([] { load_config(".", {}); }), "configuration file '.' cannot be read: it is a folder");
+  EXPECT_EQ(refusal_of([] { load_config(".", {}); }),
+            "configuration file '.' cannot be read: it is a folder");
 }
 
 TEST(ConfigErrors, ValidateNamesNoPlace) {
   Config config;
   config.optimizer.name = "adam";
-  EXPECT_EQ(refusal([&] { validate(config); }),
+  EXPECT_EQ(refusal_of([&] { validate(config); }),
             "optimizer.name is 'adam'; it must be one of adamw, sgd, lion, lamb, muon");
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/base/config.h"
 #include "core/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace twobw {
 
@@ -32,23 +33,12 @@ inline Config load(const std::string& text, const std::vector<std::string>& over
   return load_config("x.yaml", overrides);
 }
 
-// The sentence that `action` is refused with.
-template <typename Action>
-std::string refusal(Action action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "not refused";
-}
-
 inline std::string refused(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return refusal([&] { load(text, overrides); });
+  return refusal_of([&] { load(text, overrides); });
 }
 
 inline std::string override_refused(const std::string& text) {
-  return refusal([&] { load_config("", {text}); });
+  return refusal_of([&] { load_config("", {text}); });
 }
 
 }  // namespace twobw

@@ -8,6 +8,7 @@
 #include "core/base/text_file.h"
 #include "tests/core/base/file_size_limit.h"
 #include "tests/engine/checkpoint/testing.h"
+#include "tests/support/refusal.h"
 
 namespace twobw {
 namespace {
@@ -16,16 +17,6 @@ using testing_files::FileSizeLimit;
 using testing_files::read_bytes;
 using testing_files::TemporaryFolder;
 
-template <typename Write>
-std::string refusal(const Write& write) {
-  try {
-    write();
-    return "written";
-  } catch (const RunError& error) {
-    return error.what();
-  }
-}
-
 TEST(Durable, ATextThatCannotBeReplacedStays) {
   const TemporaryFolder folder;
   const std::string path = folder.path("text");
@@ -33,17 +24,17 @@ TEST(Durable, ATextThatCannotBeReplacedStays) {
   std::string refused;
   {
     const FileSizeLimit limit(4);
-    refused = refusal([&] { replace_text(path, "new text"); });
+    refused = error_of<RunError>([&] { replace_text(path, "new text"); });
   }
   EXPECT_EQ(refused, "'" + path + ".partial' cannot be written: File too large");
   EXPECT_EQ(read_bytes(path), "former");
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
-  EXPECT_EQ(refusal([&] { sync_file(folder.path("none")); }),
+  EXPECT_EQ(error_of<RunError>([&] { sync_file(folder.path("none")); }),
             "'" + folder.path("none") + "' cannot be synced: No such file or directory");
 }
 
 TEST(Durable, WriteTextReportsTheReason) {
-  EXPECT_EQ(refusal([] { write_text("/dev/full", "text"); }),
+  EXPECT_EQ(error_of<RunError>([] { write_text("/dev/full", "text"); }),
             "'/dev/full' cannot be written: No space left on device");
   EXPECT_THROW(write_text("/dev/full", "text"), NoRoom);
 }
@@ -56,7 +47,7 @@ TEST(OutputFileTest, AfterAFailureTheMissingBytesAreWritten) {
   std::string refused;
   {
     const FileSizeLimit limit(4);
-    refused = refusal([&] { file.sync(); });
+    refused = error_of<RunError>([&] { file.sync(); });
   }
   EXPECT_EQ(refused, "'" + folder.path("file") + "' cannot be written: File too large");
   file.append("ab");

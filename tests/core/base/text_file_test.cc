@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace twobw {
 namespace {
@@ -22,12 +23,7 @@ class ModelText : public ::testing::Test {
 
   std::string file(const std::string& name) const { return (path_ / name).string(); }
   static std::string refusal(const std::string& path) {
-    try {
-      read_model_text("vocabulary", path, 5);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return error_of([&] { read_model_text("vocabulary", path, 5); }, "accepted");
   }
 
   fs::path path_;

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "specs.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::schedule {
 namespace {
@@ -16,22 +17,13 @@ using Counts = std::vector<int>;
 
 // The sentence that refuses a spec; empty if it is accepted.
 std::string refusal(const Spec& spec) {
-  try {
-    validate(spec);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return {};
+  return error_of([&] { validate(spec); });
 }
 
 TEST(Spec, KindsAreReadByTheirNames) {
   for (Kind kind : all_kinds()) EXPECT_EQ(parse_kind(name(kind)), kind);
-  try {
-    parse_kind("3bw");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "pipeline.schedule is '3bw'; allowed: sequential, gpipe, flush, 2bw, stash");
-  }
+  EXPECT_EQ(error_of([] { parse_kind("3bw"); }),
+            "pipeline.schedule is '3bw'; allowed: sequential, gpipe, flush, 2bw, stash");
 }
 
 TEST(Spec, SizesOutOfRangeAreRefusedByName) {

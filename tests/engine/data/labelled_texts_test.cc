@@ -17,7 +17,6 @@ namespace labelled {
 
 using corpus::testing::Folder;
 using corpus::testing::has;
-using corpus::testing::refusal;
 using Ids = std::vector<std::int64_t>;
 
 constexpr BatchFields kClasses = {Field::Tokens, Field::TokenTypes, Field::Lengths, Field::Labels};
@@ -45,7 +44,7 @@ class Labelled : public ::testing::Test {
     return open_source("data.train", config.data.train, config);
   }
   static std::string refused(const Config& config) {
-    return refusal([&] { open(config); });
+    return error_of([&] { open(config); });
   }
   static Ids row(const at::Tensor& tensor, int index) {
     const at::Tensor one = tensor[index].contiguous();

@@ -16,7 +16,6 @@ using corpus::testing::Folder;
 using corpus::testing::has;
 using corpus::testing::Index;
 using corpus::testing::put;
-using corpus::testing::refusal;
 
 constexpr BatchFields kBert = {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Lengths};
 constexpr int kPad = 0, kUnknown = 1, kCls = 2, kSep = 3, kMask = 4, kVocab = 104, kContext = 10;
@@ -52,7 +51,7 @@ class MaskedText : public ::testing::Test {
     return open_source("data.train", config.data.train, config);
   }
   static std::string refused(const Config& config) {
-    return refusal([&] { open(config); });
+    return error_of([&] { open(config); });
   }
 
   // The original tokens of a window: its targets, and its input elsewhere.

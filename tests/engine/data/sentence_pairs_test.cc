@@ -46,7 +46,6 @@ using corpus::testing::Folder;
 using corpus::testing::has;
 using corpus::testing::Index;
 using corpus::testing::put;
-using corpus::testing::refusal;
 
 constexpr BatchFields kFields = {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Lengths,
                                  Field::Labels};
@@ -87,7 +86,7 @@ class Pairs : public ::testing::Test {
 
   std::unique_ptr<Source> open() const { return open_source("data.train", config_.data.train, config_); }
   std::string refused() const {
-    return refusal([&] { open(); });
+    return error_of([&] { open(); });
   }
 
   // Places in the stream of a row's two parts.

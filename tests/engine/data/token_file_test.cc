@@ -32,7 +32,7 @@ class TokenFiles : public ::testing::Test {
     return open_text(folder_.file(name), vocab, length);
   }
   std::string refusal(const std::string& name, int vocab = kVocab, int length = kLength) const {
-    return corpus::testing::refusal([&] { open(name, vocab, length); });
+    return error_of([&] { open(name, vocab, length); });
   }
 
   Folder folder_;

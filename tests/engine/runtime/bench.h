@@ -15,6 +15,7 @@
 #include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/runtime/pipeline.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::runtime {
 
@@ -24,12 +25,7 @@ inline Observer silent() {
 
 // The error message of a run; empty if it succeeds.
 inline std::string message_of(Pipeline& pipeline) {
-  try {
-    pipeline.run();
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of<RunError>([&] { pipeline.run(); });
 }
 
 // Two microbatches of one sequence per update, no evaluations. All ranks may share one.

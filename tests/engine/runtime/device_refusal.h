@@ -6,17 +6,13 @@
 
 #include "core/base/error.h"
 #include "engine/runtime/process_devices.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::runtime {
 
 // Empty if it succeeds.
 inline std::string device_refusal(const Config& config, const std::vector<HostDevices>& hosts) {
-  try {
-    devices_of_processes(config, hosts);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { devices_of_processes(config, hosts); });
 }
 
 }  // namespace twobw::runtime

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "planning/architecture/llama.h"
 #include "planning/planner/costs/layer_costs.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::architecture {
 namespace {
@@ -42,12 +43,7 @@ ModelConfig gpt_medium() {
 }
 
 std::string refusal(const ModelConfig& config) {
-  try {
-    model_of(config);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { model_of(config); });
 }
 
 std::map<std::string, Parameter> parameters_of(const ModelConfig& config) {

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::architecture::huggingface {
 namespace {
@@ -80,12 +81,7 @@ class HuggingFaceConfig : public testing::Test {
     return read_model(folder_).model;
   }
   std::string refusal(const std::string& text) const {
-    try {
-      read_text(text);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "not refused";
+    return refusal_of([&] { read_text(text); });
   }
   std::string refusal(const Json& json) const { return refusal(json.dump()); }
   Config load(const Json& json, std::vector<std::string> overrides = {}) const {
@@ -94,12 +90,7 @@ class HuggingFaceConfig : public testing::Test {
     return load_run_config("", overrides);
   }
   std::string load_refusal(const Json& json, const std::vector<std::string>& overrides) const {
-    try {
-      load(json, overrides);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "not refused";
+    return refusal_of([&] { load(json, overrides); });
   }
   // Expects "has KEY = VALUE; it must MUST".
   void expect_refused(Json json, const std::string& key, const Json& value, const std::string& must) const {
@@ -326,14 +317,9 @@ TEST_F(HuggingFaceConfig, OverridesMustAgree) {
 }
 
 TEST_F(HuggingFaceConfig, IsInALocalFolder) {
-  try {
-    load_run_config("", {"model.from=meta-llama/Llama-3.2-1B"});
-    FAIL() << "not refused";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "model.from is 'meta-llama/Llama-3.2-1B', and no such folder is here; it must be a local "
-                 "folder with a config.json");
-  }
+  EXPECT_EQ(refusal_of([] { load_run_config("", {"model.from=meta-llama/Llama-3.2-1B"}); }),
+            "model.from is 'meta-llama/Llama-3.2-1B', and no such folder is here; it must be a local "
+            "folder with a config.json");
 }
 
 // Reading alone does not refuse them.

@@ -9,19 +9,9 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace twobw::planner {
-
-// The sentence that `action` is refused with.
-template <typename Action>
-std::string refusal(Action action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "not refused";
-}
 
 // A file that is gone when the test ends.
 class TemporaryFile {

@@ -91,9 +91,9 @@ TEST(Documents, OfJsonl) {
   EXPECT_EQ(documents(path), (Strings{"one\n\u00e9\U0001F600", "", "last"}));
   DocumentOptions options;
   options.field = "body";
-  EXPECT_TRUE(has(testing::refusal([&] { documents(path, options); }), "a.jsonl:1' has no field 'body'"));
+  EXPECT_TRUE(has(error_of([&] { documents(path, options); }), "a.jsonl:1' has no field 'body'"));
   const auto refused = [&](const std::string& text) {
-    return testing::refusal([&] { documents(folder.write("b.jsonl", text)); });
+    return error_of([&] { documents(folder.write("b.jsonl", text)); });
   };
   EXPECT_TRUE(has(refused("{\"text\": \"a\"}\n{\"text\": 7}\n"), "b.jsonl:2': field 'text' must be a text"));
   EXPECT_TRUE(has(refused("{\"text\": \"a\"\n"), "b.jsonl:1' is not valid JSON"));
@@ -110,15 +110,15 @@ TEST(Documents, OfTsv) {
   options.column = "1";
   EXPECT_EQ(documents(path, options), (Strings{"id", "1", "2", "3"}));
   options.column = "3";
-  EXPECT_TRUE(has(testing::refusal([&] { documents(path, options); }), "a.tsv:1' has no column 3"));
+  EXPECT_TRUE(has(error_of([&] { documents(path, options); }), "a.tsv:1' has no column 3"));
   options.column = "body";
-  EXPECT_TRUE(has(testing::refusal([&] { documents(path, options); }), "its columns are id text"));
+  EXPECT_TRUE(has(error_of([&] { documents(path, options); }), "its columns are id text"));
 }
 
 TEST(Documents, LinesThatAreTooLong) {
   const Folder folder;
   const std::string path = folder.write("a.tsv", "text\n" + std::string(kLongestLine * 3, 'x'));
-  EXPECT_TRUE(has(testing::refusal([&] { documents(path); }), "a.tsv:2' is longer than 16 MiB"));
+  EXPECT_TRUE(has(error_of([&] { documents(path); }), "a.tsv:2' is longer than 16 MiB"));
 }
 
 TEST(Inputs, OfAFolderInOrder) {
@@ -133,9 +133,9 @@ TEST(Inputs, OfAFolderInOrder) {
   }
   EXPECT_EQ(found, (Strings{"a/y.tsv.gz tsv", "a/z.jsonl jsonl", "b.txt text", "c.json.zst jsonl"}));
   EXPECT_EQ(list_inputs({folder.file("in/a")}, "text").at(0).format, Format::kText);
-  EXPECT_TRUE(has(testing::refusal([&] { list_inputs({folder.file("no")}, "auto"); }), "no'"));
+  EXPECT_TRUE(has(error_of([&] { list_inputs({folder.file("no")}, "auto"); }), "no'"));
   std::filesystem::create_directory(folder.file("empty"));
-  EXPECT_TRUE(has(testing::refusal([&] { list_inputs({folder.file("empty")}, "auto"); }), "no files"));
+  EXPECT_TRUE(has(error_of([&] { list_inputs({folder.file("empty")}, "auto"); }), "no files"));
 }
 
 TEST(Pieces, AreCutWhereWordsAreApart) {

@@ -39,7 +39,7 @@ class IndexedFileTest : public ::testing::Test {
   }
   std::string refusal(const std::string& index) {
     folder_.write("x.idx", index);
-    return testing::refusal([&] { IndexedFile(folder_.file("x")); });
+    return error_of([&] { IndexedFile(folder_.file("x")); });
   }
 
   Folder folder_;
@@ -186,7 +186,7 @@ TEST_F(IndexedFileTest, RefusesOtherVersionsAndTypes) {
     index.type = type;
     EXPECT_TRUE(has(refusal(index.bytes()), "token type"));
   }
-  EXPECT_TRUE(has(testing::refusal([&] { IndexedFile(folder_.file("nowhere.idx")); }), "nowhere.idx"));
+  EXPECT_TRUE(has(error_of([&] { IndexedFile(folder_.file("nowhere.idx")); }), "nowhere.idx"));
 }
 
 TEST_F(IndexedFileTest, RefusesEveryTruncation) {

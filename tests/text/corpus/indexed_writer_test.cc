@@ -59,10 +59,9 @@ TEST(IndexedWriter, ContinuesAfterAPosition) {
 TEST(IndexedWriter, RefusesFilesOfAnotherRun) {
   const Folder folder;
   IndexedWriter writer(folder.file("x"), TokenType::kUint16);
+  EXPECT_TRUE(has(error_of([&] { IndexedWriter(folder.file("x"), TokenType::kUint16); }), "another run"));
   EXPECT_TRUE(
-      has(testing::refusal([&] { IndexedWriter(folder.file("x"), TokenType::kUint16); }), "another run"));
-  EXPECT_TRUE(has(testing::refusal([&] { IndexedWriter(folder.file("no/x"), TokenType::kUint16); }),
-                  "cannot be written"));
+      has(error_of([&] { IndexedWriter(folder.file("no/x"), TokenType::kUint16); }), "cannot be written"));
 }
 
 }  // namespace

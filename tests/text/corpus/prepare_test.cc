@@ -75,7 +75,7 @@ TEST(Prepare, AppendsATokenToEveryDocument) {
   prepare(options);
   EXPECT_EQ(testing::texts(IndexedFile(folder.file("out-train"))), (Strings{"one$", "two$"}));
   options.end_of_text_token = "none";
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "--eot is 'none'"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "--eot is 'none'"));
 }
 
 TEST(Prepare, SplitsByHashOrByEveryNth) {
@@ -112,7 +112,7 @@ TEST(Prepare, SplitsFewDocumentsByPosition) {
   options.split.every = 5;
   EXPECT_EQ(sets(), std::pair(Strings({"0123", "4567"}), Strings({"89"})));
   options.inputs = {folder.write("x.txt", "x")};
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "1 token, too few for two sets"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "1 token, too few for two sets"));
   EXPECT_FALSE(folder.has("out-train.bin.partial"));
 }
 
@@ -186,20 +186,20 @@ TEST(Prepare, RefusesToContinueWithOtherSettings) {
   write_inputs(folder, 3, 10);
   folder.write("in/98.tsv", "no such column\n");
   PrepareOptions options = options_for(folder);
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "98.tsv:1' has no column 'text'"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "98.tsv:1' has no column 'text'"));
   ASSERT_TRUE(folder.has("out.partial.json"));
   PrepareOptions other = options;
   other.split.seed = 7;
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(other); }), "seed was 0, now 7"));
+  EXPECT_TRUE(has(error_of([&] { prepare(other); }), "seed was 0, now 7"));
   const std::string input = folder.read("in/01.tsv");
   folder.write("in/01.tsv", "text\nanother\n");
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "01.tsv' has changed"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "01.tsv' has changed"));
   folder.write("in/98.tsv", "text\nright\n");
   options.restart = true;
   EXPECT_EQ(prepare(options).inputs_before, 0u);
   folder.write("out.partial.json", "{}");
   options.restart = false;
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "is damaged"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "is damaged"));
 }
 
 TEST(Prepare, RefusesToOverwriteInputs) {
@@ -207,15 +207,15 @@ TEST(Prepare, RefusesToOverwriteInputs) {
   folder.write("in/a.txt", "text");
   PrepareOptions options = options_for(folder);
   options.out = folder.file("in/out");
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "lies in the input folder"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "lies in the input folder"));
   options.inputs = {folder.write("out.json", "{\"text\": \"a\"}")};
   options.out = folder.file("out");
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "is an input and would be written"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "is an input and would be written"));
   options.out = folder.file("in") + "/";
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "--out"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "--out"));
   options.inputs = {folder.write("nothing.txt", "")};
   options.out = folder.file("empty");
-  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "hold no text"));
+  EXPECT_TRUE(has(error_of([&] { prepare(options); }), "hold no text"));
   EXPECT_FALSE(folder.has("empty-train.bin.partial"));
 }
 

@@ -9,7 +9,6 @@ namespace {
 namespace records {
 
 using testing::Folder;
-using testing::refusal;
 using testing::Strings;
 
 class Records : public ::testing::Test {
@@ -21,7 +20,7 @@ class Records : public ::testing::Test {
     return all;
   }
   std::string refused(const std::string& name, const std::string& text, const Strings& fields) const {
-    std::string sentence = refusal([&] { read(name, text, fields); });
+    std::string sentence = error_of([&] { read(name, text, fields); });
     const std::string path = folder_.file(name);
     for (std::size_t at = sentence.find(path); at != std::string::npos; at = sentence.find(path))
       sentence.replace(at, path.size(), name);
@@ -58,7 +57,7 @@ TEST_F(Records, RefusedWithTheirPlace) {
   EXPECT_EQ(refused("x.jsonl", "{\"a\": 1}\n{\"b\": 1}\n", {"a"}), "'x.jsonl:2' has no field 'a'");
   EXPECT_EQ(refused("x.jsonl", "{\"a\": null}\n", {"a"}),
             "'x.jsonl:1': field 'a' must be a text, a number or a truth value");
-  EXPECT_TRUE(testing::has(refusal([] { RecordReader("no/such.tsv", {"a"}); }), "No such file"));
+  EXPECT_TRUE(testing::has(error_of([] { RecordReader("no/such.tsv", {"a"}); }), "No such file"));
 }
 
 TEST(ShortTexts, AreLinesOrFieldsByTheNameOfTheFile) {
@@ -70,7 +69,7 @@ TEST(ShortTexts, AreLinesOrFieldsByTheNameOfTheFile) {
   EXPECT_EQ(read_texts(folder.write("x.jsonl", "{\"body\": \"one\"}\n{\"body\": 2}\n"), "body"),
             (Strings{"one", "2"}));
   EXPECT_EQ(read_texts(folder.write("none.txt", ""), "text"), Strings());
-  EXPECT_TRUE(testing::has(refusal([&] { read_texts(folder.file("x.jsonl"), "text"); }),
+  EXPECT_TRUE(testing::has(error_of([&] { read_texts(folder.file("x.jsonl"), "text"); }),
                            "x.jsonl:1' has no field 'text'"));
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text_file.h"
+#include "tests/support/refusal.h"
 #include "text/corpus/indexed_file.h"
 #include "text/corpus/summary.h"
 
@@ -112,17 +113,6 @@ inline std::vector<std::string> texts(const IndexedFile& file) {
     texts.emplace_back(tokens.begin(), tokens.end());
   }
   return texts;
-}
-
-// Message of the InputError that a call throws; empty: none.
-template <typename Call>
-std::string refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace twobw::corpus::testing

@@ -100,7 +100,7 @@ TEST(CharacterBpe, DecodingStripsOneSpace) {
 }
 
 void expect_sentence(const Json& json, const std::string& naming, const Json& config = Json::object()) {
-  const std::string sentence = testing::refusal([&] { opened(json, config); });
+  const std::string sentence = error_of([&] { opened(json, config); });
   EXPECT_TRUE(testing::has(sentence, naming));
   EXPECT_EQ(sentence.find('\n'), std::string::npos);
 }

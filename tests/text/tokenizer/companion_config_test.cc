@@ -27,7 +27,7 @@ class CompanionFiles : public ::testing::Test {
     return all;
   }
   std::string complaint() const {
-    return testing::refusal([&] { load_tokenizer(folder_.path()); });
+    return error_of([&] { load_tokenizer(folder_.path()); });
   }
   void expect_refused(const std::string& file, const std::string& text, const std::string& naming) const {
     folder_.write(file, text);

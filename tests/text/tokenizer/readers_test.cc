@@ -18,7 +18,7 @@ std::string changed(std::string text, const std::string& from, const std::string
 }
 
 void expect_refused(const std::string& json, const std::string& naming) {
-  const std::string sentence = testing::refusal([&] { testing::from_json(json); });
+  const std::string sentence = error_of([&] { testing::from_json(json); });
   EXPECT_TRUE(testing::has(sentence, naming));
   EXPECT_EQ(sentence.find('\n'), std::string::npos);
 }
@@ -71,7 +71,7 @@ TEST(TokenizerJson, RefusesUnknownSettings) {
 TEST(LoadTokenizer, SaysWhatIsMissing) {
   const testing::Folder folder;
   const auto expect = [](const std::string& path, const char* naming) {
-    EXPECT_TRUE(testing::has(testing::refusal([&] { load_tokenizer(path); }), naming));
+    EXPECT_TRUE(testing::has(error_of([&] { load_tokenizer(path); }), naming));
   };
   expect(folder.path(), "holds no tokenizer");
   expect(folder.file("none"), "there is no tokenizer");

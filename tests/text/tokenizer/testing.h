@@ -17,7 +17,6 @@ namespace twobw::tokenizer::testing {
 
 using corpus::testing::Folder;
 using corpus::testing::has;
-using corpus::testing::refusal;
 
 inline std::vector<Id> encoded(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<Id> ids;

@@ -61,7 +61,7 @@ Profile reload(const std::string& text) {
 // The sentence with the file's name taken out.
 std::string refused(const std::string& text) {
   const TemporaryFile file(text);
-  std::string sentence = refusal([&] { load_profile(file.path()); });
+  std::string sentence = refusal_of([&] { load_profile(file.path()); });
   const std::size_t at = sentence.find(file.path());
   return at == std::string::npos ? sentence : sentence.replace(at, file.path().size(), "p.json");
 }
@@ -101,7 +101,7 @@ TEST(Profile, RefusesWhatIsNoProfile) {
   EXPECT_EQ(refused(""), "profile 'p.json' is not JSON in UTF-8: line 1 cannot be read");
   EXPECT_EQ(refused("[1]"), "profile 'p.json' holds a list; it must be an object");
   EXPECT_EQ(refused("{}"), "profile 'p.json' lacks the field version; `twobw profile` writes all of them");
-  EXPECT_EQ(refusal([] { load_profile("nowhere.json"); }),
+  EXPECT_EQ(refusal_of([] { load_profile("nowhere.json"); }),
             "profile 'nowhere.json' cannot be read: No such file or directory");
 }
 
@@ -138,7 +138,7 @@ TEST(Profile, OfAnotherModelNamesTheFirstKeyThatDiffers) {
   const auto complaint = [&](auto change) {
     Config config = config_of(profile);
     change(config);
-    return refusal([&] { check_matches(profile, config, profile.layers); });
+    return refusal_of([&] { check_matches(profile, config, profile.layers); });
   };
   EXPECT_EQ(complaint([](Config&) {}), "not refused");
   EXPECT_EQ(complaint([](Config& config) { config.model.layers = 96; }), "not refused");
@@ -151,7 +151,7 @@ TEST(Profile, OfAnotherModelNamesTheFirstKeyThatDiffers) {
             "profile`");
   EXPECT_NE(complaint([](Config& config) { config.optimizer.name = "sgd"; }).find("optimizer.name was adamw"),
             std::string::npos);
-  EXPECT_EQ(refusal([&] {
+  EXPECT_EQ(refusal_of([&] {
               check_matches(profile, config_of(profile), {"embedding", "mixer"});
             }),
             "the profile has no layer of kind 'mixer', which the model needs; it has block, embedding, head");

@@ -70,7 +70,7 @@ TEST(Modelled, APredictionReadsTheStateAndTheTrueWeightsAndWritesWhatIsComputedW
 
 TEST(Modelled, ADeviceOfUnknownFiguresIsRefused) {
   const auto complaint = [](const DeviceKind& device) {
-    return refusal([&] { modelled_costs({}, device, "fp32", kState, 16, {1}); });
+    return refusal_of([&] { modelled_costs({}, device, "fp32", kState, 16, {1}); });
   };
   EXPECT_EQ(complaint({.name = "x"}),
             "the rate of device 'x' is not known, so its times cannot be modelled; give its tflops and "
@@ -81,7 +81,7 @@ TEST(Modelled, ADeviceOfUnknownFiguresIsRefused) {
 }
 
 TEST(Modelled, ALayerWhoseWorkIsNotDescribedNeedsAProfile) {
-  EXPECT_EQ(refusal([] { modelled_costs({{.kind = "x"}}, kDevice, "fp32", kState, 16, {1}); }),
+  EXPECT_EQ(refusal_of([] { modelled_costs({{.kind = "x"}}, kDevice, "fp32", kState, 16, {1}); }),
             "the layer x has no description of its work, so its times cannot be modelled; give a profile");
 }
 
@@ -97,7 +97,8 @@ TEST(Precision, StateIsWhatTheOptimizerKeeps) {
   EXPECT_EQ(bytes(config, "bf16", true), (std::vector<double>{2, 4, 4, 8}));
   config.name = "lion";
   EXPECT_EQ(bytes(config, "fp32", false), (std::vector<double>{4, 0, 4, 4}));
-  EXPECT_EQ(refusal([] { bytes_per_element("fp8"); }), "the precision is 'fp8'; allowed: fp32, fp16, bf16");
+  EXPECT_EQ(refusal_of([] { bytes_per_element("fp8"); }),
+            "the precision is 'fp8'; allowed: fp32, fp16, bf16");
 }
 
 // In fp32 the weights to compute with are the true ones, but where they are predicted.

@@ -31,18 +31,18 @@ TEST(Catalogue, HoldsTheFiguresOfTheDataSheet) {
 }
 
 TEST(Catalogue, SuggestsTheNearestName) {
-  EXPECT_EQ(refusal([] { known_device("V100-16G"); }),
+  EXPECT_EQ(refusal_of([] { known_device("V100-16G"); }),
             "the device 'V100-16G' is not known; did you mean 'V100-16GB'?");
-  const std::string sentence = refusal([] { known_device("abacus"); });
+  const std::string sentence = refusal_of([] { known_device("abacus"); });
   EXPECT_NE(sentence.find("the catalogue has V100-16GB, "), std::string::npos) << sentence;
 }
 
 TEST(Catalogue, APrecisionThatADeviceLacksIsRefused) {
-  EXPECT_EQ(refusal([] { peak_rate(known_device("V100-16GB"), "bf16"); }),
+  EXPECT_EQ(refusal_of([] { peak_rate(known_device("V100-16GB"), "bf16"); }),
             "train.precision is bf16, for which device 'V100-16GB' has no rate; allowed: fp16, fp32, or a "
             "profile measured in bf16");
   EXPECT_EQ(peak_rate(known_device("T4"), "fp16"), 65e12);
-  EXPECT_EQ(refusal([] { peak_rate(known_device("T4"), "bf16"); }),
+  EXPECT_EQ(refusal_of([] { peak_rate(known_device("T4"), "bf16"); }),
             "train.precision is bf16, for which device 'T4' has no rate; allowed: fp16, fp32, or a profile "
             "measured in bf16");
 }

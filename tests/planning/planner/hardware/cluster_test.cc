@@ -20,7 +20,7 @@ Cluster parse(const std::string& text) {
 }
 
 std::string refused_cluster(const std::string& text) {
-  return refusal([&] { parse(text); });
+  return refusal_of([&] { parse(text); });
 }
 
 TEST(Cluster, ReadsNodesDevicesAndLinks) {
@@ -151,7 +151,7 @@ TEST(Cluster, RefusesTwoNodesOfOneName) {
 TEST(Cluster, IsReadFromAFile) {
   const TemporaryFile file(kUnlike);
   EXPECT_EQ(load_cluster(file.path()), parse(kUnlike));
-  EXPECT_EQ(refusal([] { load_cluster("nowhere.yaml"); }),
+  EXPECT_EQ(refusal_of([] { load_cluster("nowhere.yaml"); }),
             "cluster file 'nowhere.yaml' cannot be read: No such file or directory");
 }
 

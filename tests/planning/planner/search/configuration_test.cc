@@ -115,7 +115,7 @@ TEST(Configuration, IsPlannedAsItStands) {
   EXPECT_FALSE(single.shape.double_buffer_gradients);
   EXPECT_LT(single.stages[1].memory[Term::Gradients], plan.stages[1].memory[Term::Gradients]);
   config.pipeline.split = {4, 4};
-  EXPECT_EQ(refusal([&] { plan_as_configured(config, small_problem(config)); }),
+  EXPECT_EQ(refusal_of([&] { plan_as_configured(config, small_problem(config)); }),
             "pipeline.split covers 8 layers; it must cover the model's 12");
 }
 

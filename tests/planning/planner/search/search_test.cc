@@ -238,7 +238,7 @@ TEST(Search, ContradictionsAreRefusedInOneSentence) {
     Problem problem = uniform_problem(1, 4, 6);
     problem.batch = 8;
     change(problem);
-    return refusal([&] { search(problem); });
+    return refusal_of([&] { search(problem); });
   };
   EXPECT_EQ(refused([](Problem& p) { p.cluster.nodes.clear(); }),
             "the cluster has no devices; a plan needs at least one");
