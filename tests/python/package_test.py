@@ -311,14 +311,25 @@ print(failed, missing)
             capture_output=True, text=True)
         self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
 
-    @support.slow
-    def test_source_distribution_builds_the_same_wheel(self):
+    def unpack_source_distribution(self):
         hook = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
-        subprocess.run([sys.executable, "-c", hook, self.folder], cwd=support.ROOT, check=True)
+        subprocess.run([sys.executable, "-c", hook, self.folder], cwd=support.ROOT, check=True, stdout=subprocess.DEVNULL)
         (archive,) = self.folder.glob("*.tar.gz")
         with tarfile.open(archive) as packed:
             packed.extractall(self.folder)
-        source = archive.with_name(archive.name.removesuffix(".tar.gz"))
+        return archive.with_name(archive.name.removesuffix(".tar.gz"))
+
+    def test_source_distribution_is_complete(self):
+        source = self.unpack_source_distribution()
+        for name in ["pyproject.toml", "README.md", "LICENSE", "CMakeLists.txt", "requirements.txt"]:
+            self.assertTrue((source / name).exists(), name)
+        for folder in ["src", "cmake", "python/twobw"]:
+            names = {path.relative_to(support.ROOT) for path in (support.ROOT / folder).rglob("*.*") if "__pycache__" not in path.parts}
+            self.assertEqual(names - {path.relative_to(source) for path in source.rglob("*")}, set())
+
+    @support.slow
+    def test_source_distribution_builds_the_same_wheel(self):
+        source = self.unpack_source_distribution()
         wheel = build_wheel(source, self.folder / "wheels", "-C", "cmake.define.TWOBW_CUDA=off")
         self.assertLess(wheel.stat().st_size, MOST_BYTES)
         named = {name.replace("-cuda", "") for name in names_in(self.wheel)}
