@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <optional>
 
@@ -39,16 +38,11 @@ std::string shown(const std::string* value) {
   throw RunError(why);
 }
 
-std::chrono::steady_clock::time_point after(double limit_s) {
-  using Clock = std::chrono::steady_clock;
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s));
-}
-
 // Rank 0: returns the difference, or empty.
 std::string judge(Control& control, Mail& mail, const Facts& own, double deadline_s) {
   std::vector<Facts> all = {own};
   std::vector<int> missing;
-  const auto until = after(deadline_s);
+  const auto until = Clock::now() + seconds(deadline_s);
   for (int rank = 1; rank < control.size(); ++rank) {
     const auto bytes = mail.receive(rank, until);
     if (!bytes) {
@@ -70,7 +64,7 @@ std::string judge(Control& control, Mail& mail, const Facts& own, double deadlin
 // The other ranks. Rank 0 may call as late as the deadline allows, and waits as long again.
 std::string ask(Control& control, Mail& mail, const Facts& own, double deadline_s) {
   mail.send(0, to_bytes(own));
-  const auto verdict = mail.receive(0, after(2 * deadline_s));
+  const auto verdict = mail.receive(0, Clock::now() + seconds(2 * deadline_s));
   if (!verdict)
     give_up(control, fmt::format("process 0 did not compare the processes before the start within {} s",
                                  2 * deadline_s));

@@ -1,4 +1,4 @@
-#include "engine/control/client.h"
+#include "engine/control/peers.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,10 +21,8 @@ bool wait_for(int socket, short events, Clock::time_point until) {
 
 // A socket that connects to an ephemeral port of its own host may connect to itself.
 bool is_own_end(int socket) {
-  SocketAddress peer;
-  peer.length = sizeof peer.storage;
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) != 0) return false;
-  return describe(numeric(peer)) == describe(numeric(address_of(socket)));
+  const auto peer = peer_of(socket);
+  return peer && describe(numeric(*peer)) == describe(numeric(address_of(socket)));
 }
 
 // Tries all addresses of a name; `why` is the error of the last.
@@ -91,18 +89,14 @@ std::unique_ptr<Connection> join(const Rendezvous& rendezvous, const Options& op
            describe(rendezvous.endpoint), options.join_timeout_s, why);
 }
 
-Client::Client(Session& session, const Options& options, std::unique_ptr<Connection> zero)
-    : session_(session),
-      options_(options),
-      zero_(std::move(zero)),
-      heard_(Clock::now()),
-      next_beat_(Clock::now()) {}
+Client::Client(Control& control, const Options& options, std::unique_ptr<Connection> zero)
+    : Peer(control, options), zero_(std::move(zero)), heard_(Clock::now()), next_beat_(Clock::now()) {}
 
 void Client::post_local(Frame frame) {
-  if (session_.over() || failure_) return;
-  if (frame.kind == Frame::Kind::Message && frame.to == session_.rank())
-    return session_.deliver(frame.from, frame.topic, std::move(frame.body));
-  if (auto failure = failure_in(frame, fmt::format("process {}: ", session_.rank()))) {
+  if (control_.over() || failure_) return;
+  if (frame.kind == Frame::Kind::Message && frame.to == control_.rank())
+    return control_.deliver(frame.from, frame.topic, std::move(frame.body));
+  if (auto failure = failure_in(frame, fmt::format("process {}: ", control_.rank()))) {
     failure_ = std::move(failure);
     verdict_until_ = Clock::now() + seconds(options_.verdict_s);
   }
@@ -115,39 +109,39 @@ void Client::send(const Frame& frame) {
 
 // If rank 0 is gone, a failure of this rank that was on its way there counts.
 void Client::end(const Failure& failure) {
-  session_.end(failure_.value_or(failure));
+  control_.end(failure_.value_or(failure));
 }
 
-void Client::handle(Frame frame) {
-  const bool from_other = frame.from < session_.size() && frame.from != session_.rank();
-  const bool to_here = frame.to == session_.rank() || frame.to == kOthers;
+void Client::handle(int, Frame frame) {
+  const bool from_other = frame.from < control_.size() && frame.from != control_.rank();
+  const bool to_here = frame.to == control_.rank() || frame.to == kOthers;
   switch (frame.kind) {
     case Frame::Kind::Begin:
-      return session_.begin();
+      return control_.begin();
     case Frame::Kind::Message:
       if (!from_other || !to_here) break;
-      return session_.deliver(frame.from, frame.topic, std::move(frame.body));
+      return control_.deliver(frame.from, frame.topic, std::move(frame.body));
     case Frame::Kind::Beat:
       return learn(decode_liveness(frame.body));
     case Frame::Kind::Abort:
     case Frame::Kind::WrongInput:
-      session_.end(*failure_in(frame));
+      control_.end(*failure_in(frame));
       return;
     case Frame::Kind::AllLeft:
-      return session_.all_left();
+      return control_.all_left();
     default:
       break;
   }
-  fail_input("process {} does not expect it", session_.rank());
+  fail_input("process {} does not expect it", control_.rank());
 }
 
 void Client::learn(const std::vector<Liveness>& ranks) {
-  if (static_cast<int>(ranks.size()) != session_.size())
+  if (static_cast<int>(ranks.size()) != control_.size())
     fail_input("a heartbeat lists {} processes", ranks.size());
   for (const Liveness& other : ranks) {
-    if (other.rank == session_.rank()) continue;
-    if (other.rank != 0) session_.heard(other.rank, Clock::now() - seconds(other.silent_s));
-    if (other.has_left) session_.has_left(other.rank);
+    if (other.rank == control_.rank()) continue;
+    if (other.rank != 0) control_.heard(other.rank, Clock::now() - seconds(other.silent_s));
+    if (other.has_left) control_.has_left(other.rank);
   }
 }
 
@@ -157,21 +151,7 @@ std::vector<pollfd> Client::polled() {
 
 void Client::serve(const std::vector<pollfd>& polled) {
   const short events = polled[0].revents;
-  if (!zero_ || !events) return;
-  bool open = !(events & POLLOUT) || zero_->write();
-  if (events & (POLLIN | POLLHUP | POLLERR)) {
-    open = zero_->read() && open;
-    heard_ = Clock::now();
-    session_.heard(0, heard_);
-  }
-  try {
-    // The last frames of a closed connection count too.
-    while (auto frame = zero_->next_frame()) handle(std::move(*frame));
-  } catch (const InputError& error) {
-    end(fmt::format("process 0 sent an invalid frame: {}", error.what()));
-    open = false;
-  }
-  if (open) return;
+  if (!zero_ || !events || serve_frames(0, *zero_, events, heard_)) return;
   zero_.reset();
   end("process 0 closed its connection before all had left");
 }
@@ -179,9 +159,9 @@ void Client::serve(const std::vector<pollfd>& polled) {
 Clock::time_point Client::tick(Clock::time_point now) {
   if (now >= next_beat_) {
     next_beat_ = now + seconds(options_.heartbeat_s);
-    send({.kind = Frame::Kind::Beat, .from = session_.rank()});
+    send({.kind = Frame::Kind::Beat, .from = control_.rank()});
   }
-  if (session_.over()) return next_beat_;
+  if (control_.over()) return next_beat_;
   Clock::time_point next = std::min(next_beat_, heard_ + seconds(options_.heartbeat_timeout_s));
   if (heard_ + seconds(options_.heartbeat_timeout_s) <= now)
     end(fmt::format("process 0 has been silent for {} s", options_.heartbeat_timeout_s));

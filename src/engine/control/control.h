@@ -3,41 +3,22 @@
 // Ranks form a star in which rank 0 relays. Nothing blocks but leave(); handlers run on the control's thread.
 #pragma once
 
-#include <concepts>
-#include <cstdint>
+#include <array>
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "core/base/error.h"
+#include "engine/control/connection.h"
+#include "engine/control/protocol.h"
 
 namespace twobw::control {
-
-// Why a run of several processes ends: one sentence, and whether the user's input is wrong.
-struct Failure {
-  template <std::convertible_to<std::string> Text>
-  Failure(Text&& reason, bool wrong_input = false)  // NOLINT: a text alone is a failed run
-      : reason(std::forward<Text>(reason)), wrong_input(wrong_input) {}
-
-  // The first line of the error: LibTorch appends a stack trace.
-  static Failure of(const std::exception& error) {
-    const std::string what = error.what();
-    return {what.substr(0, what.find('\n')), dynamic_cast<const InputError*>(&error) != nullptr};
-  }
-
-  // Throws an InputError or a RunError, so that the exit code is that of the process that failed.
-  [[noreturn]] void raise() const {
-    if (wrong_input) throw InputError(reason);
-    throw RunError(reason);
-  }
-
-  std::string reason;
-  bool wrong_input;
-};
 
 // Times in seconds, and limits.
 struct Options {
@@ -50,32 +31,22 @@ struct Options {
   double farewell_s = 1;            // at the end, for messages still in flight
 };
 
-// Kinds of messages. Mail: outside of pipelines (mail.h); the others but Store: of a pipeline.
-enum class Topic : std::uint8_t { Mail, Gate, Norms, Update, Evaluation, Store, Other };
-
-struct Liveness {
-  int rank;
-  double silent_s;  // since the last heartbeat
-  bool has_left;
-};
-
 class Peer;
-class Session;
 
 // One rank's end of the channel, over connections that a thread of its own polls. Thread-safe, but for the
 // handlers, which are set before start() and called on that thread.
 class Control {
  public:
-  // `make` chooses the rank's role in the star (session.h).
-  using MakePeer = std::function<std::unique_ptr<Peer>(Session& session)>;
+  // `make` chooses the rank's role in the star.
+  using MakePeer = std::function<std::unique_ptr<Peer>(Control& control)>;
   Control(int rank, int size, const Options& options, const MakePeer& make);
   // Sends queued frames. Without leave() or an abort before it the others report this rank as dead.
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  int rank() const;
-  int size() const;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
 
   // Before start(). Handles one message at a time and must not block. An exception aborts the run. A topic
   // has one handler; a message without one aborts the run.
@@ -102,12 +73,50 @@ class Control {
   // abort. Not from a handler.
   void leave();
 
- private:
-  void post(int to, Topic topic, std::string body);
-  void run();
+  // For the rank's role, on the control's thread.
+  void deliver(int from, Topic topic, std::string body);
+  void begin();
+  void all_left();
+  // The first failure counts; returns false if there is one, or the run has ended well.
+  bool end(const Failure& failure);
+  bool over() const;
+  std::optional<Failure> failure() const;
+  void heard(int rank, Clock::time_point when);
+  void has_left(int rank);
 
+ private:
+  struct Held {
+    int from;
+    Topic topic;
+    std::string body;
+  };
+  struct Heartbeat {
+    Clock::time_point heard = Clock::now();
+    bool left = false;
+  };
+  void post(int to, Topic topic, std::string body);
+  void post(Frame frame);
+  void run();
+  // Delivers the messages held back until start(), then the posted frames. False: the control is stopping.
+  bool take_posted();
+  void dispatch(const Held& message);
+  void report_abort();
+
+  const int rank_, size_;
   const Options options_;
-  std::unique_ptr<Session> session_;
+  Waker waker_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Frame> posted_;
+  std::vector<Heartbeat> heartbeats_;
+  std::optional<Failure> failure_;
+  bool started_ = false, stopping_ = false, begun_ = false, all_left_ = false;
+  // Set before start(), then used by the control's thread alone.
+  std::array<std::function<void(int, std::string_view)>, static_cast<std::size_t>(Topic::Other) + 1>
+      handlers_;
+  std::vector<std::function<void(const Failure&)>> on_abort_;
+  std::deque<Held> held_;
+  bool listening_ = false, reported_ = false;
   std::unique_ptr<Peer> peer_;
   std::thread thread_;
 };

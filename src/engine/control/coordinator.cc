@@ -1,4 +1,4 @@
-#include "engine/control/coordinator.h"
+#include "engine/control/peers.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,33 +15,26 @@ constexpr std::size_t kMaxQueued = std::size_t{1} << 30;
 // next before others evict it.
 constexpr int kAcceptAtOnce = 32;
 
-std::string peer_of(const Connection& connection) {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  if (getpeername(connection.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
-    return "?";
-  return describe(numeric(address));
+std::string describe_peer(const Connection& connection) {
+  const auto address = peer_of(connection.get());
+  return address ? describe(numeric(*address)) : "?";
 }
 
 }  // namespace
 
-Coordinator::Coordinator(Session& session, const Options& options, Listener listener, Terms terms)
-    : session_(session),
-      options_(options),
+Coordinator::Coordinator(Control& control, const Options& options, Listener listener, Terms terms)
+    : Peer(control, options),
       listener_(std::move(listener)),
       terms_(std::move(terms)),
-      members_(static_cast<std::size_t>(session.size())),
+      members_(static_cast<std::size_t>(control.size())),
       next_beat_(Clock::now()),
       arrive_until_(Clock::now() + seconds(options.join_timeout_s)) {
   begin_if_complete();
 }
 
-Coordinator::Coordinator(Session& session, const Options& options,
+Coordinator::Coordinator(Control& control, const Options& options,
                          std::vector<std::unique_ptr<Connection>> members)
-    : session_(session),
-      options_(options),
-      members_(static_cast<std::size_t>(session.size())),
-      next_beat_(Clock::now()) {
+    : Peer(control, options), members_(static_cast<std::size_t>(control.size())), next_beat_(Clock::now()) {
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     members_[rank].connection = std::move(members[rank - 1]);
     members_[rank].heard = Clock::now();
@@ -54,12 +47,12 @@ void Coordinator::begin_if_complete() {
   if (!std::all_of(members_.begin() + 1, members_.end(), is_there)) return;
   begun_ = true;
   send_to_members({.kind = Frame::Kind::Begin});
-  session_.begin();
+  control_.begin();
 }
 
 void Coordinator::handle(int from, Frame frame) {
-  if (session_.over()) return;
-  const bool known = frame.from == from && frame.to < session_.size();
+  if (control_.over()) return;
+  const bool known = frame.from == from && frame.to < control_.size();
   switch (known ? frame.kind : Frame::Kind::Accepted) {
     case Frame::Kind::Message:
       return relay(from, std::move(frame));
@@ -79,7 +72,7 @@ void Coordinator::relay(int from, Frame frame) {
   if (frame.to == kOthers) send_to_members(frame, from);
   if (frame.to > 0) send(frame.to, encoded(frame));
   const bool here = frame.to == 0 || (frame.to == kOthers && from != 0);
-  if (here) session_.deliver(from, frame.topic, std::move(frame.body));
+  if (here) control_.deliver(from, frame.topic, std::move(frame.body));
 }
 
 void Coordinator::send(int to, const Bytes& bytes) {
@@ -91,27 +84,21 @@ void Coordinator::send(int to, const Bytes& bytes) {
 
 void Coordinator::send_to_members(const Frame& frame, int but) {
   const Bytes bytes = encoded(frame);
-  for (int rank = 1; rank < session_.size(); ++rank) {
+  for (int rank = 1; rank < control_.size(); ++rank) {
     if (rank != but) send(rank, bytes);
   }
 }
 
 void Coordinator::leave(int rank) {
   members_[static_cast<std::size_t>(rank)].left = true;
-  session_.has_left(rank);
+  control_.has_left(rank);
   if (!std::ranges::all_of(members_, &Member::left)) return;
   send_to_members({.kind = Frame::Kind::AllLeft});
-  session_.all_left();
-}
-
-void Coordinator::lose(int rank) {
-  Member& member = members_[static_cast<std::size_t>(rank)];
-  member.connection.reset();
-  if (!member.left) end(fmt::format("process {} closed its connection without leaving", rank));
+  control_.all_left();
 }
 
 void Coordinator::end(const Failure& failure) {
-  if (session_.end(failure)) send_to_members(to_frame(failure, 0));
+  if (control_.end(failure)) send_to_members(to_frame(failure, 0));
 }
 
 std::vector<pollfd> Coordinator::polled() {
@@ -127,9 +114,13 @@ std::vector<pollfd> Coordinator::polled() {
 
 void Coordinator::serve(const std::vector<pollfd>& polled) {
   std::size_t at = 1;
-  for (int rank = 0; rank < session_.size(); ++rank) {
+  for (int rank = 0; rank < control_.size(); ++rank) {
     const short events = polled[at++].revents;
-    if (events && members_[static_cast<std::size_t>(rank)].connection) serve_member(rank, events);
+    Member& member = members_[static_cast<std::size_t>(rank)];
+    if (!events || !member.connection || serve_frames(rank, *member.connection, events, member.heard))
+      continue;
+    member.connection.reset();
+    if (!member.left) end(fmt::format("process {} closed its connection without leaving", rank));
   }
   std::vector<PendingPeer> still;
   for (PendingPeer& peer : pending_) {
@@ -140,27 +131,8 @@ void Coordinator::serve(const std::vector<pollfd>& polled) {
   if (polled[0].revents) accept_pending();
 }
 
-void Coordinator::serve_member(int rank, short events) {
-  Member& member = members_[static_cast<std::size_t>(rank)];
-  Connection& connection = *member.connection;
-  bool open = !(events & POLLOUT) || connection.write();
-  if (events & (POLLIN | POLLHUP | POLLERR)) {
-    open = connection.read() && open;
-    member.heard = Clock::now();
-    session_.heard(rank, member.heard);
-  }
-  try {
-    // The last frames of a closed connection count too.
-    while (auto frame = connection.next_frame()) handle(rank, std::move(*frame));
-  } catch (const InputError& error) {
-    end(fmt::format("process {} sent an invalid frame: {}", rank, error.what()));
-    open = false;
-  }
-  if (!open) lose(rank);
-}
-
 void Coordinator::beat() {
-  std::vector<Liveness> lives = session_.liveness();
+  std::vector<Liveness> lives = control_.liveness();
   lives.insert(lives.begin(), {.rank = 0, .silent_s = 0, .has_left = members_[0].left});
   send_to_members({.kind = Frame::Kind::Beat, .body = encode_liveness(lives)});
 }
@@ -168,11 +140,11 @@ void Coordinator::beat() {
 void Coordinator::check_arrivals(Clock::time_point now) {
   if (begun_ || now < arrive_until_) return;
   std::vector<int> missing;
-  for (int rank = 1; rank < session_.size(); ++rank) {
+  for (int rank = 1; rank < control_.size(); ++rank) {
     if (!members_[static_cast<std::size_t>(rank)].connection) missing.push_back(rank);
   }
   end(fmt::format("{} of {} did not reach process 0 at {} within {} s", describe_ranks(missing),
-                  session_.size(), describe(listener_->endpoint()), options_.join_timeout_s));
+                  control_.size(), describe(listener_->endpoint()), options_.join_timeout_s));
 }
 
 Clock::time_point Coordinator::tick(Clock::time_point now) {
@@ -184,10 +156,10 @@ Clock::time_point Coordinator::tick(Clock::time_point now) {
   std::erase_if(pending_, [&](const PendingPeer& peer) { return peer.until <= now; });
   for (const PendingPeer& peer : pending_) next = std::min(next, peer.until);
   if (accept_after_ > now) next = std::min(next, accept_after_);
-  if (session_.over()) return next;
+  if (control_.over()) return next;
   check_arrivals(now);
   if (!begun_) next = std::min(next, arrive_until_);
-  for (int rank = 1; rank < session_.size(); ++rank) {
+  for (int rank = 1; rank < control_.size(); ++rank) {
     const Member& member = members_[static_cast<std::size_t>(rank)];
     if (!member.connection || member.left) continue;
     const Clock::time_point until = member.heard + seconds(options_.heartbeat_timeout_s);
@@ -253,7 +225,7 @@ bool Coordinator::serve_pending(PendingPeer& peer, short events) {
 }
 
 bool Coordinator::admit(PendingPeer& peer, const Hello& hello) {
-  std::optional<Failure> failure = session_.failure();
+  std::optional<Failure> failure = control_.failure();
   if (!failure) {
     if (const auto reason = objection(hello, *peer.connection)) failure = *reason;
   }
@@ -268,7 +240,7 @@ bool Coordinator::admit(PendingPeer& peer, const Hello& hello) {
   Member& member = members_[static_cast<std::size_t>(hello.rank)];
   member.connection = std::move(peer.connection);
   member.heard = Clock::now();
-  session_.heard(hello.rank, member.heard);
+  control_.heard(hello.rank, member.heard);
   member.connection->queue(encoded({.kind = Frame::Kind::Accepted}));
   begin_if_complete();
   return false;
@@ -277,21 +249,22 @@ bool Coordinator::admit(PendingPeer& peer, const Hello& hello) {
 std::optional<std::string> Coordinator::objection(const Hello& hello, const Connection& connection) const {
   if (hello.protocol != kProtocol) {
     return fmt::format("a process from {} speaks protocol {}, process 0 protocol {}: the builds differ",
-                       peer_of(connection), hello.protocol, kProtocol);
+                       describe_peer(connection), hello.protocol, kProtocol);
   }
-  if (hello.size != session_.size()) {
+  if (hello.size != control_.size()) {
     return fmt::format("process {} was started as one of {} processes, process 0 as one of {}", hello.rank,
-                       hello.size, session_.size());
+                       hello.size, control_.size());
   }
-  if (hello.rank < 0 || hello.rank >= session_.size())
-    return fmt::format("a process from {} calls itself process {} of {}", peer_of(connection), hello.rank,
-                       hello.size);
+  if (hello.rank < 0 || hello.rank >= control_.size())
+    return fmt::format("a process from {} calls itself process {} of {}", describe_peer(connection),
+                       hello.rank, hello.size);
   if (hello.build != terms_.build)
     return fmt::format("process {} has build '{}', process 0 has build '{}'", hello.rank, hello.build,
                        terms_.build);
   const Member& member = members_[static_cast<std::size_t>(hello.rank)];
   if (hello.rank == 0 || member.connection || member.left)
-    return fmt::format("process {} is there twice; the second is from {}", hello.rank, peer_of(connection));
+    return fmt::format("process {} is there twice; the second is from {}", hello.rank,
+                       describe_peer(connection));
   return std::nullopt;
 }
 

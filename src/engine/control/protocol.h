@@ -8,14 +8,16 @@
 // token that is derived from it (rendezvous.h).
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "engine/control/control.h"
+#include "core/base/error.h"
 
 namespace twobw::control {
 
@@ -25,6 +27,37 @@ inline constexpr std::size_t kMaxToken = 256;
 inline constexpr std::size_t kMaxHello = 2048;  // bytes of a hello
 inline constexpr std::size_t kMaxBody = 64 << 20;
 inline constexpr int kOthers = -1;  // as `to`: all ranks but the sender
+
+// Why a run of several processes ends: one sentence, and whether the user's input is wrong.
+struct Failure {
+  template <std::convertible_to<std::string> Text>
+  Failure(Text&& reason, bool wrong_input = false)  // NOLINT: a text alone is a failed run
+      : reason(std::forward<Text>(reason)), wrong_input(wrong_input) {}
+
+  // The first line of the error: LibTorch appends a stack trace.
+  static Failure of(const std::exception& error) {
+    const std::string what = error.what();
+    return {what.substr(0, what.find('\n')), dynamic_cast<const InputError*>(&error) != nullptr};
+  }
+
+  // Throws an InputError or a RunError, so that the exit code is that of the process that failed.
+  [[noreturn]] void raise() const {
+    if (wrong_input) throw InputError(reason);
+    throw RunError(reason);
+  }
+
+  std::string reason;
+  bool wrong_input;
+};
+
+// Kinds of messages. Mail: outside of pipelines (mail.h); the others but Store: of a pipeline.
+enum class Topic : std::uint8_t { Mail, Gate, Norms, Update, Evaluation, Store, Other };
+
+struct Liveness {
+  int rank;
+  double silent_s;  // since the last heartbeat
+  bool has_left;
+};
 
 struct Hello {
   std::uint32_t protocol = kProtocol;

@@ -4,8 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
-#include "engine/control/client.h"
-#include "engine/control/coordinator.h"
+#include "engine/control/peers.h"
 
 namespace twobw::control {
 namespace {
@@ -21,9 +20,9 @@ void check(const Rendezvous& rendezvous) {
 std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& options, Listener listener) {
   check(rendezvous);
   TWOBW_ASSERT(rendezvous.rank == 0, "rank {} listens", rendezvous.rank);
-  auto control = std::make_unique<Control>(0, rendezvous.size, options, [&](Session& session) {
+  auto control = std::make_unique<Control>(0, rendezvous.size, options, [&](Control& self) {
     return std::make_unique<Coordinator>(
-        session, options, std::move(listener),
+        self, options, std::move(listener),
         Coordinator::Terms{.token = rendezvous.token, .build = rendezvous.build});
   });
   control->wait_begun();
@@ -33,14 +32,14 @@ std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& op
 std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& options) {
   check(rendezvous);
   if (rendezvous.size == 1) {
-    return std::make_unique<Control>(0, 1, options, [&](Session& session) {
-      return std::make_unique<Coordinator>(session, options, std::vector<std::unique_ptr<Connection>>());
+    return std::make_unique<Control>(0, 1, options, [&](Control& self) {
+      return std::make_unique<Coordinator>(self, options, std::vector<std::unique_ptr<Connection>>());
     });
   }
   if (rendezvous.rank == 0) return connect(rendezvous, options, Listener(rendezvous.endpoint));
   std::unique_ptr<Connection> zero = join(rendezvous, options);
-  auto control = std::make_unique<Control>(rendezvous.rank, rendezvous.size, options, [&](Session& session) {
-    return std::make_unique<Client>(session, options, std::move(zero));
+  auto control = std::make_unique<Control>(rendezvous.rank, rendezvous.size, options, [&](Control& self) {
+    return std::make_unique<Client>(self, options, std::move(zero));
   });
   control->wait_begun();
   return control;

@@ -65,9 +65,15 @@ Descriptor::~Descriptor() {
 }
 
 SocketAddress address_of(int socket) {
-  SocketAddress address;
-  address.length = sizeof address.storage;
+  SocketAddress address{.length = sizeof address.storage};
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) return {};
+  return address;
+}
+
+std::optional<SocketAddress> peer_of(int socket) {
+  SocketAddress address{.length = sizeof address.storage};
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+    return std::nullopt;
   return address;
 }
 

@@ -64,8 +64,9 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-// The address that the socket is bound to.
+// The address that the socket is bound to, and that of its peer (null: not connected).
 SocketAddress address_of(int socket);
+std::optional<SocketAddress> peer_of(int socket);
 
 // Rank 0's listening socket: at one address, or at all if the caller names 0.0.0.0 or ::.
 class Listener {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <future>
 
-#include "engine/control/client.h"
+#include "engine/control/peers.h"
 #include "engine/control/protocol.h"
 #include "tests/engine/control/ranks.h"
 

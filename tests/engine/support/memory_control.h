@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "engine/control/client.h"
-#include "engine/control/control.h"
-#include "engine/control/coordinator.h"
+#include "engine/control/peers.h"
 
 namespace twobw::control {
 
@@ -26,12 +24,12 @@ inline std::vector<std::unique_ptr<Control>> controls_in_memory(int size) {
     client_ends.push_back(std::make_unique<Connection>(Descriptor(pair[1])));
   }
   std::vector<std::unique_ptr<Control>> controls;
-  controls.push_back(std::make_unique<Control>(0, size, options, [&](Session& session) {
-    return std::make_unique<Coordinator>(session, options, std::move(coordinator_ends));
+  controls.push_back(std::make_unique<Control>(0, size, options, [&](Control& self) {
+    return std::make_unique<Coordinator>(self, options, std::move(coordinator_ends));
   }));
   for (int rank = 1; rank < size; ++rank) {
-    auto control = std::make_unique<Control>(rank, size, options, [&](Session& session) {
-      return std::make_unique<Client>(session, options,
+    auto control = std::make_unique<Control>(rank, size, options, [&](Control& self) {
+      return std::make_unique<Client>(self, options,
                                       std::move(client_ends[static_cast<std::size_t>(rank - 1)]));
     });
     control->wait_begun();
