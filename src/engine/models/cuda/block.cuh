@@ -82,9 +82,30 @@ __device__ __forceinline__ float2 block_sum(float a, float b) {
   return total;
 }
 
-inline bool aligned_for(int width, int pack) {
+inline bool aligned_for(std::int64_t width, int pack) {
   return width % pack == 0;
 }
+
+// Calls back with the elements that a thread moves at once: a full pack if rows of `width` elements consist
+// of packs, else one.
+template <typename T, typename Launch>
+void with_pack(std::int64_t width, const Launch& launch) {
+  if (aligned_for(width, kFullPack<T>))
+    launch.template operator()<kFullPack<T>>();
+  else
+    launch.template operator()<1>();
+}
+
+// Blocks for `items`, `each` of which a block takes.
+inline unsigned blocks_of(std::int64_t items, std::int64_t each) {
+  return static_cast<unsigned>((items + each - 1) / each);
+}
+
+// Instantiates kernels for all element types.
+#define TWOBW_FOR_ELEMENT_TYPES(INSTANTIATE) \
+  INSTANTIATE(float)                         \
+  INSTANTIATE(__nv_bfloat16)                 \
+  INSTANTIATE(__half)
 
 // Allows launches of the kernel with this much dynamic shared memory; false if the current GPU has less.
 template <typename Kernel>
@@ -103,8 +124,8 @@ bool make_room(Kernel* kernel, std::size_t bytes) {
 // Four adjacent columns of a row, for which the bits of dropout are drawn together.
 inline constexpr int kGroup = 4;
 
-// Load and store the columns of a group within the row, `count` or all; the others are 0. `Whole`: the width is a
-// multiple of four.
+// Load and store the columns of a group within the row, `count` or all; the others are 0. `Whole`: the width
+// is a multiple of four.
 template <bool Whole, typename T>
 __device__ __forceinline__ void load_group(const T* from, int count, float (&to)[kGroup]) {
   if constexpr (Whole) {

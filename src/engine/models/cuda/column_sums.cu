@@ -64,22 +64,11 @@ __global__ void partials_kernel(Sums sums, int chunks, int width) {
   if (threadIdx.y == 0 && column < width) gradient[column] += sum[0];
 }
 
-unsigned blocks_for(int width, int pack) {
-  return static_cast<unsigned>((width / pack + kColumns - 1) / kColumns);
-}
-
-template <int N, typename T>
-void launch(const T* values, float* partial, std::int64_t rows, int width, int chunks, cudaStream_t stream) {
-  chunk_kernel<N>
-      <<<dim3(blocks_for(width, N), static_cast<unsigned>(chunks)), dim3(kColumns, kRows), 0, stream>>>(
-          values, partial, rows, width);
-}
-
 }  // namespace
 
 void add_partials(const Sums& sums, int count, int chunks, int width, cudaStream_t stream) {
-  partials_kernel<<<dim3(blocks_for(width, 1), static_cast<unsigned>(count)), dim3(kColumns, kPartialRows), 0,
-                    stream>>>(sums, chunks, width);
+  partials_kernel<<<dim3(blocks_of(width, kColumns), static_cast<unsigned>(count)),
+                    dim3(kColumns, kPartialRows), 0, stream>>>(sums, chunks, width);
 }
 
 std::int64_t column_sums_partials(std::int64_t rows, int width) {
@@ -90,15 +79,16 @@ template <typename T>
 void add_column_sums(const T* values, float* gradient, float* partial, std::int64_t rows, int width,
                      cudaStream_t stream) {
   const int chunks = static_cast<int>(chunks_of(rows));
-  if (aligned_for(width, kFullPack<T>))
-    launch<kFullPack<T>>(values, partial, rows, width, chunks, stream);
-  else
-    launch<1>(values, partial, rows, width, chunks, stream);
+  with_pack<T>(width, [&]<int N>() {
+    const dim3 blocks(blocks_of(width / N, kColumns), static_cast<unsigned>(chunks));
+    chunk_kernel<N><<<blocks, dim3(kColumns, kRows), 0, stream>>>(values, partial, rows, width);
+  });
   add_partials({.partial = {partial}, .gradient = {gradient}}, 1, chunks, width, stream);
 }
 
-template void add_column_sums(const float*, float*, float*, std::int64_t, int, cudaStream_t);
-template void add_column_sums(const __nv_bfloat16*, float*, float*, std::int64_t, int, cudaStream_t);
-template void add_column_sums(const __half*, float*, float*, std::int64_t, int, cudaStream_t);
+#define TWOBW_KERNELS(T) \
+  template void add_column_sums(const T*, float*, float*, std::int64_t, int, cudaStream_t);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda

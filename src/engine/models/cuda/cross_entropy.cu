@@ -64,8 +64,8 @@ __device__ void ignore(T* row, float* loss, int classes, bool gradient) {
     store<N>(zeros, row + column);
 }
 
-// One block for each row. With Kept it is read once and kept, each part in its thread; otherwise it is read twice,
-// the second time mostly from the cache. A row may end within a pack; the rest of the pack is padding.
+// One block for each row. With Kept it is read once and kept, each part in its thread; otherwise it is read
+// twice, the second time mostly from the cache. A row may end within a pack; the rest of the pack is padding.
 template <int N, bool Kept, typename T>
 __global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
     cross_entropy_kernel(T* logits, const std::int64_t* targets, float* loss, int classes, int stride,
@@ -155,11 +155,10 @@ void scaled_sum(const float* values, const double* scale, float* result, std::in
   scaled_sum_kernel<<<1, kThreads, 0, stream>>>(values, scale, result, n);
 }
 
-template void softmax_cross_entropy(float*, const std::int64_t*, float*, std::int64_t, int, const double*,
-                                    cudaStream_t, int);
-template void softmax_cross_entropy(__nv_bfloat16*, const std::int64_t*, float*, std::int64_t, int,
-                                    const double*, cudaStream_t, int);
-template void softmax_cross_entropy(__half*, const std::int64_t*, float*, std::int64_t, int, const double*,
-                                    cudaStream_t, int);
+#define TWOBW_KERNELS(T)                                                                                 \
+  template void softmax_cross_entropy(T*, const std::int64_t*, float*, std::int64_t, int, const double*, \
+                                      cudaStream_t, int);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda

@@ -34,24 +34,6 @@ __global__ void __launch_bounds__(kDropThreads) drop_kernel(Drop<T> drop) {
   store_group<Whole>(values, count, drop.out + at);
 }
 
-}  // namespace
-
-template <typename T>
-void drop(const Drop<T>& drop, cudaStream_t stream) {
-  const std::int64_t groups = drop.rows * ((drop.width + kGroup - 1) / kGroup);
-  const auto blocks = static_cast<unsigned>((groups + kDropThreads - 1) / kDropThreads);
-  if (aligned_for(drop.width, kGroup))
-    drop_kernel<true><<<blocks, kDropThreads, 0, stream>>>(drop);
-  else
-    drop_kernel<false><<<blocks, kDropThreads, 0, stream>>>(drop);
-}
-
-template void drop(const Drop<float>&, cudaStream_t);
-template void drop(const Drop<__nv_bfloat16>&, cudaStream_t);
-template void drop(const Drop<__half>&, cudaStream_t);
-
-namespace {
-
 constexpr int kRows = 8;  // of a block, a warp each
 constexpr int kThreads = kRows * kWarp;
 constexpr int kStep = kGroup * kWarp;  // columns of a warp at a time
@@ -134,8 +116,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionWeights<T> o
   }
 }
 
-// The gradient of scores, for weights w = softmax(scale * scores) with gradient g: scale * w * (g - sum of w g). g is
-// the gradient of the dropped weights times the mask, which is drawn twice.
+// The gradient of scores, for weights w = softmax(scale * scores) with gradient g: scale * w * (g - sum of w
+// g). g is the gradient of the dropped weights times the mask, which is drawn twice.
 template <bool Whole, typename T>
 __global__ void __launch_bounds__(kThreads) backward_kernel(AttentionWeights<T> of) {
   const std::int64_t row = row_of_warp();
@@ -168,34 +150,40 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(AttentionWeights<T> 
   }
 }
 
-template <typename T>
-unsigned blocks_for(const AttentionWeights<T>& of) {
-  return static_cast<unsigned>((of.rows() + kRows - 1) / kRows);
-}
-
 }  // namespace
 
 template <typename T>
-void attention_weights_forward(const AttentionWeights<T>& attention, cudaStream_t stream) {
-  if (aligned_for(attention.length, kGroup))
-    forward_kernel<true><<<blocks_for(attention), kThreads, 0, stream>>>(attention);
+void drop(const Drop<T>& drop, cudaStream_t stream) {
+  const unsigned blocks = blocks_of(drop.rows * ((drop.width + kGroup - 1) / kGroup), kDropThreads);
+  if (aligned_for(drop.width, kGroup))
+    drop_kernel<true><<<blocks, kDropThreads, 0, stream>>>(drop);
   else
-    forward_kernel<false><<<blocks_for(attention), kThreads, 0, stream>>>(attention);
+    drop_kernel<false><<<blocks, kDropThreads, 0, stream>>>(drop);
+}
+
+template <typename T>
+void attention_weights_forward(const AttentionWeights<T>& attention, cudaStream_t stream) {
+  const unsigned blocks = blocks_of(attention.rows(), kRows);
+  if (aligned_for(attention.length, kGroup))
+    forward_kernel<true><<<blocks, kThreads, 0, stream>>>(attention);
+  else
+    forward_kernel<false><<<blocks, kThreads, 0, stream>>>(attention);
 }
 
 template <typename T>
 void attention_weights_backward(const AttentionWeights<T>& attention, cudaStream_t stream) {
+  const unsigned blocks = blocks_of(attention.rows(), kRows);
   if (aligned_for(attention.length, kGroup))
-    backward_kernel<true><<<blocks_for(attention), kThreads, 0, stream>>>(attention);
+    backward_kernel<true><<<blocks, kThreads, 0, stream>>>(attention);
   else
-    backward_kernel<false><<<blocks_for(attention), kThreads, 0, stream>>>(attention);
+    backward_kernel<false><<<blocks, kThreads, 0, stream>>>(attention);
 }
 
-template void attention_weights_forward(const AttentionWeights<float>&, cudaStream_t);
-template void attention_weights_forward(const AttentionWeights<__nv_bfloat16>&, cudaStream_t);
-template void attention_weights_forward(const AttentionWeights<__half>&, cudaStream_t);
-template void attention_weights_backward(const AttentionWeights<float>&, cudaStream_t);
-template void attention_weights_backward(const AttentionWeights<__nv_bfloat16>&, cudaStream_t);
-template void attention_weights_backward(const AttentionWeights<__half>&, cudaStream_t);
+#define TWOBW_KERNELS(T)                                                             \
+  template void drop(const Drop<T>&, cudaStream_t);                                  \
+  template void attention_weights_forward(const AttentionWeights<T>&, cudaStream_t); \
+  template void attention_weights_backward(const AttentionWeights<T>&, cudaStream_t);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda

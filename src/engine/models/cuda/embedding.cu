@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "engine/models/cuda/block.cuh"
 #include "engine/models/kernels_cuda.h"
 
@@ -115,22 +117,16 @@ __global__ void __launch_bounds__(kThreads)
   *reinterpret_cast<Pack<T, N>*>(out + at) = *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
-unsigned blocks_for(std::int64_t n, int pack) {
-  const std::int64_t each = static_cast<std::int64_t>(kThreads) * pack;
-  return static_cast<unsigned>((n + each - 1) / each);
-}
-
 template <int N, typename T>
 void launch_backward(const EmbedBackward<T>& embed, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(embed.length * embed.width, N);
+  const unsigned blocks = blocks_of(embed.length * embed.width, kThreads * N);
   if (!embed.deterministic) {
     backward_kernel<N, true><<<blocks, kThreads, 0, stream>>>(embed);
     return;
   }
   if (embed.grad_positions != nullptr) backward_kernel<N, false><<<blocks, kThreads, 0, stream>>>(embed);
-  const auto ranges = static_cast<unsigned>((embed.vocabulary + kRange - 1) / kRange);
-  const auto columns = static_cast<unsigned>((embed.width + kWarp * N - 1) / (kWarp * N));
-  ordered_tokens_kernel<N><<<dim3(ranges, columns), kWarp, 0, stream>>>(embed);
+  const dim3 ranges(blocks_of(embed.vocabulary, kRange), blocks_of(embed.width, kWarp * N));
+  ordered_tokens_kernel<N><<<ranges, kWarp, 0, stream>>>(embed);
 }
 
 }  // namespace
@@ -138,50 +134,34 @@ void launch_backward(const EmbedBackward<T>& embed, cudaStream_t stream) {
 template <typename T>
 void embed_forward(const T* token_weight, const T* position_weight, const std::int64_t* tokens, T* out,
                    std::int64_t batch, std::int64_t length, int width, cudaStream_t stream) {
-  constexpr int N = kFullPack<T>;
   const std::int64_t rows = batch * length;
-  if (aligned_for(width, N)) {
-    forward_kernel<N><<<blocks_for(rows * width, N), kThreads, 0, stream>>>(token_weight, position_weight,
-                                                                            tokens, out, rows, length, width);
-  } else {
-    forward_kernel<1><<<blocks_for(rows * width, 1), kThreads, 0, stream>>>(token_weight, position_weight,
-                                                                            tokens, out, rows, length, width);
-  }
+  with_pack<T>(width, [&]<int N>() {
+    forward_kernel<N><<<blocks_of(rows * width, kThreads * N), kThreads, 0, stream>>>(
+        token_weight, position_weight, tokens, out, rows, length, width);
+  });
 }
 
 template <typename T>
 void embed_backward(const EmbedBackward<T>& embed, cudaStream_t stream) {
-  if (aligned_for(embed.width, kFullPack<T>))
-    launch_backward<kFullPack<T>>(embed, stream);
-  else
-    launch_backward<1>(embed, stream);
+  with_pack<T>(embed.width, [&]<int N>() { launch_backward<N>(embed, stream); });
 }
 
 template <typename T>
 void pack_three(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width, int kv_width,
                 cudaStream_t stream) {
-  constexpr int N = kFullPack<T>;
   const std::int64_t size = rows * (width + 2 * kv_width);
-  if (aligned_for(width, N) && aligned_for(kv_width, N))
-    pack_kernel<N><<<blocks_for(size, N), kThreads, 0, stream>>>(q, k, v, out, rows, width, kv_width);
-  else
-    pack_kernel<1><<<blocks_for(size, 1), kThreads, 0, stream>>>(q, k, v, out, rows, width, kv_width);
+  with_pack<T>(std::gcd(width, kv_width), [&]<int N>() {
+    pack_kernel<N>
+        <<<blocks_of(size, kThreads * N), kThreads, 0, stream>>>(q, k, v, out, rows, width, kv_width);
+  });
 }
 
-template void embed_forward(const float*, const float*, const std::int64_t*, float*, std::int64_t,
-                            std::int64_t, int, cudaStream_t);
-template void embed_forward(const __nv_bfloat16*, const __nv_bfloat16*, const std::int64_t*, __nv_bfloat16*,
-                            std::int64_t, std::int64_t, int, cudaStream_t);
-template void embed_forward(const __half*, const __half*, const std::int64_t*, __half*, std::int64_t,
-                            std::int64_t, int, cudaStream_t);
-template void embed_backward(const EmbedBackward<float>&, cudaStream_t);
-template void embed_backward(const EmbedBackward<__nv_bfloat16>&, cudaStream_t);
-template void embed_backward(const EmbedBackward<__half>&, cudaStream_t);
-template void pack_three(const float*, const float*, const float*, float*, std::int64_t, int, int,
-                         cudaStream_t);
-template void pack_three(const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*,
-                         std::int64_t, int, int, cudaStream_t);
-template void pack_three(const __half*, const __half*, const __half*, __half*, std::int64_t, int, int,
-                         cudaStream_t);
+#define TWOBW_KERNELS(T)                                                                                    \
+  template void embed_forward(const T*, const T*, const std::int64_t*, T*, std::int64_t, std::int64_t, int, \
+                              cudaStream_t);                                                                \
+  template void embed_backward(const EmbedBackward<T>&, cudaStream_t);                                      \
+  template void pack_three(const T*, const T*, const T*, T*, std::int64_t, int, int, cudaStream_t);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda

@@ -53,53 +53,34 @@ __global__ void __launch_bounds__(kThreads)
   store<N>(gradient, grad_x + at);
 }
 
-unsigned blocks_for(std::int64_t n, int pack) {
-  const std::int64_t each = static_cast<std::int64_t>(kThreads) * pack;
-  return static_cast<unsigned>((n + each - 1) / each);
-}
-
-template <typename Kind, typename T>
-void launch_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream) {
-  constexpr int pack = kFullPack<T>;
-  if (n % pack == 0)
-    forward_kernel<Kind, pack><<<blocks_for(n, pack), kThreads, 0, stream>>>(x, out, n);
-  else
-    forward_kernel<Kind, 1><<<blocks_for(n, 1), kThreads, 0, stream>>>(x, out, n);
-}
-
-template <typename Kind, typename T>
-void launch_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream) {
-  constexpr int pack = kFullPack<T>;
-  if (n % pack == 0)
-    backward_kernel<Kind, pack><<<blocks_for(n, pack), kThreads, 0, stream>>>(x, grad_out, grad_x, n);
-  else
-    backward_kernel<Kind, 1><<<blocks_for(n, 1), kThreads, 0, stream>>>(x, grad_out, grad_x, n);
-}
-
 }  // namespace
 
 template <typename T>
 void gelu_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream, Gelu kind) {
-  if (kind == Gelu::Tanh)
-    launch_forward<TanhGelu>(x, out, n, stream);
-  else
-    launch_forward<ErfGelu>(x, out, n, stream);
+  with_pack<T>(n, [&]<int N>() {
+    const unsigned blocks = blocks_of(n, kThreads * N);
+    if (kind == Gelu::Tanh)
+      forward_kernel<TanhGelu, N><<<blocks, kThreads, 0, stream>>>(x, out, n);
+    else
+      forward_kernel<ErfGelu, N><<<blocks, kThreads, 0, stream>>>(x, out, n);
+  });
 }
 
 template <typename T>
 void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream, Gelu kind) {
-  if (kind == Gelu::Tanh)
-    launch_backward<TanhGelu>(x, grad_out, grad_x, n, stream);
-  else
-    launch_backward<ErfGelu>(x, grad_out, grad_x, n, stream);
+  with_pack<T>(n, [&]<int N>() {
+    const unsigned blocks = blocks_of(n, kThreads * N);
+    if (kind == Gelu::Tanh)
+      backward_kernel<TanhGelu, N><<<blocks, kThreads, 0, stream>>>(x, grad_out, grad_x, n);
+    else
+      backward_kernel<ErfGelu, N><<<blocks, kThreads, 0, stream>>>(x, grad_out, grad_x, n);
+  });
 }
 
-template void gelu_forward(const float*, float*, std::int64_t, cudaStream_t, Gelu);
-template void gelu_forward(const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, cudaStream_t, Gelu);
-template void gelu_forward(const __half*, __half*, std::int64_t, cudaStream_t, Gelu);
-template void gelu_backward(const float*, const float*, float*, std::int64_t, cudaStream_t, Gelu);
-template void gelu_backward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, std::int64_t,
-                            cudaStream_t, Gelu);
-template void gelu_backward(const __half*, const __half*, __half*, std::int64_t, cudaStream_t, Gelu);
+#define TWOBW_KERNELS(T)                                                      \
+  template void gelu_forward(const T*, T*, std::int64_t, cudaStream_t, Gelu); \
+  template void gelu_backward(const T*, const T*, T*, std::int64_t, cudaStream_t, Gelu);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda

@@ -96,11 +96,10 @@ void norm_backward(const NormBackward<T>& norm, cudaStream_t stream) {
     norms::backward<false>(norm, stream);
 }
 
-template void norm_forward(const Norm<float>&, cudaStream_t);
-template void norm_forward(const Norm<__nv_bfloat16>&, cudaStream_t);
-template void norm_forward(const Norm<__half>&, cudaStream_t);
-template void norm_backward(const NormBackward<float>&, cudaStream_t);
-template void norm_backward(const NormBackward<__nv_bfloat16>&, cudaStream_t);
-template void norm_backward(const NormBackward<__half>&, cudaStream_t);
+#define TWOBW_KERNELS(T)                                    \
+  template void norm_forward(const Norm<T>&, cudaStream_t); \
+  template void norm_backward(const NormBackward<T>&, cudaStream_t);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda

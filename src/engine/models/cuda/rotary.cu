@@ -44,17 +44,12 @@ __global__ void __launch_bounds__(kThreads) rotate_kernel(Rotary<T> rotary) {
 
 template <bool Back, typename T>
 void rotate(const Rotary<T>& rotary, cudaStream_t stream) {
-  const auto launch = [&]<int N>() {
+  with_pack<T>(rotary.head / 2, [&]<int N>() {
     const int items = (rotary.heads + 2 * rotary.kv_heads) * (rotary.head / 2 / N);
-    const dim3 blocks(static_cast<unsigned>((items + kThreads - 1) / kThreads),
-                      static_cast<unsigned>(std::min(rotary.length, kGridRows)),
+    const dim3 blocks(blocks_of(items, kThreads), static_cast<unsigned>(std::min(rotary.length, kGridRows)),
                       static_cast<unsigned>(std::min(rotary.batch, kGridRows)));
     rotate_kernel<N, Back><<<blocks, kThreads, 0, stream>>>(rotary);
-  };
-  if (aligned_for(rotary.head, 2 * kFullPack<T>))
-    launch.template operator()<kFullPack<T>>();
-  else
-    launch.template operator()<1>();
+  });
 }
 
 }  // namespace
@@ -69,11 +64,10 @@ void rotary_backward(const Rotary<T>& rotary, cudaStream_t stream) {
   rotate<true>(rotary, stream);
 }
 
-template void rotary_forward(const Rotary<float>&, cudaStream_t);
-template void rotary_forward(const Rotary<__nv_bfloat16>&, cudaStream_t);
-template void rotary_forward(const Rotary<__half>&, cudaStream_t);
-template void rotary_backward(const Rotary<float>&, cudaStream_t);
-template void rotary_backward(const Rotary<__nv_bfloat16>&, cudaStream_t);
-template void rotary_backward(const Rotary<__half>&, cudaStream_t);
+#define TWOBW_KERNELS(T)                                        \
+  template void rotary_forward(const Rotary<T>&, cudaStream_t); \
+  template void rotary_backward(const Rotary<T>&, cudaStream_t);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda

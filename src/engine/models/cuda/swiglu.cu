@@ -60,37 +60,30 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 dim3 blocks_for(std::int64_t rows, int width, int pack) {
-  return {static_cast<unsigned>((width / pack + kThreads - 1) / kThreads),
-          static_cast<unsigned>(std::min(rows, kGridRows))};
+  return {blocks_of(width / pack, kThreads), static_cast<unsigned>(std::min(rows, kGridRows))};
 }
 
 }  // namespace
 
 template <typename T>
 void swiglu_forward(const T* x, T* out, std::int64_t rows, int width, cudaStream_t stream) {
-  constexpr int N = kFullPack<T>;
-  if (aligned_for(width, N))
+  with_pack<T>(width, [&]<int N>() {
     forward_kernel<N><<<blocks_for(rows, width, N), kThreads, 0, stream>>>(x, out, rows, width);
-  else
-    forward_kernel<1><<<blocks_for(rows, width, 1), kThreads, 0, stream>>>(x, out, rows, width);
+  });
 }
 
 template <typename T>
 void swiglu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t rows, int width,
                      cudaStream_t stream) {
-  constexpr int N = kFullPack<T>;
-  if (aligned_for(width, N))
+  with_pack<T>(width, [&]<int N>() {
     backward_kernel<N><<<blocks_for(rows, width, N), kThreads, 0, stream>>>(x, grad_out, grad_x, rows, width);
-  else
-    backward_kernel<1><<<blocks_for(rows, width, 1), kThreads, 0, stream>>>(x, grad_out, grad_x, rows, width);
+  });
 }
 
-template void swiglu_forward(const float*, float*, std::int64_t, int, cudaStream_t);
-template void swiglu_forward(const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, int, cudaStream_t);
-template void swiglu_forward(const __half*, __half*, std::int64_t, int, cudaStream_t);
-template void swiglu_backward(const float*, const float*, float*, std::int64_t, int, cudaStream_t);
-template void swiglu_backward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, int,
-                              cudaStream_t);
-template void swiglu_backward(const __half*, const __half*, __half*, std::int64_t, int, cudaStream_t);
+#define TWOBW_KERNELS(T)                                                       \
+  template void swiglu_forward(const T*, T*, std::int64_t, int, cudaStream_t); \
+  template void swiglu_backward(const T*, const T*, T*, std::int64_t, int, cudaStream_t);
+TWOBW_FOR_ELEMENT_TYPES(TWOBW_KERNELS)
+#undef TWOBW_KERNELS
 
 }  // namespace twobw::models::cuda
