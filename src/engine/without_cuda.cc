@@ -81,69 +81,30 @@ bool block_until(const StreamEvent&, const std::function<bool()>&) {
 
 namespace twobw::models::ops::cuda {
 
-// Never called: no tensor is on a GPU.
-namespace {
-
 using at::Tensor;
+using TensorPair = std::pair<Tensor, Tensor>;
 
-[[noreturn]] void not_built() {
-  assertion_failed("built with CUDA", __FILE__, __LINE__, "an operation on a GPU");
-}
-
-}  // namespace
-
-Tensor linear(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
-  not_built();
-}
-std::pair<Tensor, Tensor> linear_and_stream(const Tensor&, const Tensor&, const Tensor&) {
-  not_built();
-}
-Tensor embed(const Tensor&, const Tensor&, const Tensor&) {
-  not_built();
-}
-Tensor layer_norm(const Tensor&, const Tensor&, const Tensor&, double) {
-  not_built();
-}
-std::pair<Tensor, Tensor> norm_and_stream(const Tensor&, const Tensor&, const Tensor&) {
-  not_built();
-}
-Tensor rms_norm(const Tensor&, const Tensor&, double) {
-  not_built();
-}
-std::pair<Tensor, Tensor> rms_norm_and_stream(const Tensor&, const Tensor&, double) {
-  not_built();
-}
-Tensor gelu(const Tensor&) {
-  not_built();
-}
-Tensor erf_gelu(const Tensor&) {
-  not_built();
-}
-Tensor swiglu(const Tensor&) {
-  not_built();
-}
-Tensor rotated(const Tensor&, const Heads&, const Tensor&, int) {
-  not_built();
-}
-Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {
-  not_built();
-}
-Tensor full_attention(const Tensor&, const Heads&, const Tensor&) {
-  not_built();
-}
-Tensor drop(const Tensor&, const Tensor&, const DropoutMask&, bool) {
-  not_built();
-}
-std::pair<Tensor, Tensor> attend(const Tensor&, int, bool, const Tensor&, const DropoutMask&) {
-  not_built();
-}
-Tensor attend_backward(const Tensor&, int, const Tensor&, const Tensor&, const DropoutMask&) {
-  not_built();
-}
-Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                 bool, Tensor*) {
-  not_built();
-}
+// Never called: no tensor is on a GPU.
+#define TWOBW_STUB(Result, name, ...)                                                 \
+  Result name(__VA_ARGS__) {                                                          \
+    assertion_failed("built with CUDA", __FILE__, __LINE__, "an operation on a GPU"); \
+  }
+TWOBW_STUB(Tensor, linear, const Tensor&, const Tensor&, const Tensor&, const Tensor&)
+TWOBW_STUB(TensorPair, linear_and_stream, const Tensor&, const Tensor&, const Tensor&)
+TWOBW_STUB(Tensor, embed, const Tensor&, const Tensor&, const Tensor&)
+TWOBW_STUB(Tensor, norm, const Tensor&, const Tensor&, const Tensor&, double)
+TWOBW_STUB(TensorPair, norm_and_stream, const Tensor&, const Tensor&, const Tensor&, double)
+TWOBW_STUB(Tensor, gelu, const Tensor&)
+TWOBW_STUB(Tensor, erf_gelu, const Tensor&)
+TWOBW_STUB(Tensor, swiglu, const Tensor&)
+TWOBW_STUB(Tensor, rotated, const Tensor&, const Heads&, const Tensor&, int)
+TWOBW_STUB(Tensor, attention, const Tensor&, const Heads&, const Tensor&, bool)
+TWOBW_STUB(Tensor, drop, const Tensor&, const Tensor&, const DropoutMask&, bool)
+TWOBW_STUB(TensorPair, attend, const Tensor&, int, bool, const Tensor&, const DropoutMask&)
+TWOBW_STUB(Tensor, attend_backward, const Tensor&, int, const Tensor&, const Tensor&, const DropoutMask&)
+TWOBW_STUB(Tensor, head_loss, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+           const Tensor&, bool, Tensor*)
+#undef TWOBW_STUB
 
 }  // namespace twobw::models::ops::cuda
 

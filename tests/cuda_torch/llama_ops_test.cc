@@ -36,7 +36,7 @@ TEST_F(LlamaOpsOnGpu, RmsNorm) {
 
 TEST_F(LlamaOpsOnGpu, RmsNormAndStream) {
   const Operation both = [](const auto& in) {
-    const auto [normed, stream] = ops::rms_norm_and_stream(in[0], in[1], 1e-5);
+    const auto [normed, stream] = ops::norm_and_stream(in[0], in[1], {}, 1e-5);
     return std::vector{normed, stream};
   };
   Case c{.operation = both, .inputs = {normal({2, 61, 768}, 1)}, .parameters = {normal({768}, 2)}};

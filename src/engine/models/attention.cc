@@ -14,14 +14,9 @@
 #include "engine/models/masks.h"
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"
-#include "engine/models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
-
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
 
 // Grouped-query attention by LibTorch's flash attention, once for each query of a group, so that keys and
 // values are never copied; and once for each document, so that its numbers do not depend on the others.
@@ -237,51 +232,46 @@ struct DroppedAttentionFunction : torch::autograd::Function<DroppedAttentionFunc
 // lengths [b] without the padding.
 Tensor dropped_attention(const Tensor& qkv, int heads, bool causal, const Tensor& hidden,
                          const DropoutMask& mask) {
-  return DroppedAttentionFunction::apply(qkv, heads, causal,
-                                         hidden.defined() ? std::optional(hidden) : std::nullopt, mask);
+  return DroppedAttentionFunction::apply(qkv, heads, causal, given(hidden), mask);
+}
+
+// As many heads of keys and values as of queries.
+Heads heads_of(const Tensor& qkv, int heads) {
+  return {.queries = heads, .keys = heads, .size = static_cast<int>(qkv.size(2)) / 3 / heads};
+}
+
+// Attention by LibTorch; `mask` (or nothing) is added to the scores.
+Tensor plain_attention(const Tensor& qkv, int heads, const std::optional<Tensor>& mask, bool causal) {
+  const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
+  const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+  const Tensor mixed = at::scaled_dot_product_attention(split[0], split[1], split[2], mask, 0.0, causal);
+  return mixed.transpose(1, 2).reshape({b, length, width});
 }
 
 }  // namespace
 
 Tensor grouped_attention(const Tensor& qkv, const Heads& heads, const Tensor& positions) {
-  if (qkv.is_cuda()) return cuda::causal_attention(qkv, heads, positions);
-  return GroupedAttentionFunction::apply(qkv, positions.defined() ? std::optional(positions) : std::nullopt,
-                                         heads.queries, heads.keys, heads.size);
+  if (qkv.is_cuda()) return cuda::attention(qkv, heads, positions, /*causal=*/true);
+  return GroupedAttentionFunction::apply(qkv, given(positions), heads.queries, heads.keys, heads.size);
 }
 
 Tensor causal_attention(const Tensor& qkv, int heads, double p, const MicrobatchContext& pass, int site,
                         const Tensor& positions) {
   if (p != 0.0 && pass.training)
     return dropped_attention(qkv, heads, /*causal=*/true, positions, DropoutMask::of(pass, p, site));
-  const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
-  if (qkv.is_cuda() || positions.defined()) {
-    const int size = static_cast<int>(width) / heads;
-    return grouped_attention(qkv, {.queries = heads, .keys = heads, .size = size}, positions);
-  }
-  const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
-  const Tensor mixed =
-      at::scaled_dot_product_attention(split[0], split[1], split[2], {}, 0.0, /*is_causal=*/true);
-  return mixed.transpose(1, 2).reshape({b, length, width});
+  if (qkv.is_cuda() || positions.defined()) return grouped_attention(qkv, heads_of(qkv, heads), positions);
+  return plain_attention(qkv, heads, {}, /*causal=*/true);
 }
 
 Tensor full_attention(const Tensor& qkv, int heads, const Tensor& lengths, double p,
                       const MicrobatchContext& pass, int site) {
   if (p != 0.0 && pass.training)
     return dropped_attention(qkv, heads, /*causal=*/false, lengths, DropoutMask::of(pass, p, site));
-  const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
-  if (qkv.is_cuda()) {
-    const int size = static_cast<int>(width) / heads;
-    return cuda::full_attention(qkv, {.queries = heads, .keys = heads, .size = size}, lengths);
-  }
-  const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
-  const Tensor q = split[0], k = split[1], v = split[2];
-  std::optional<Tensor> mask;
-  if (lengths.defined()) {
-    const Tensor padding = padding_of(lengths, length);
-    mask = at::zeros(padding.sizes(), q.options()).masked_fill_(padding, -INFINITY);
-  }
-  const Tensor mixed = at::scaled_dot_product_attention(q, k, v, mask);
-  return mixed.transpose(1, 2).reshape({b, length, width});
+  if (qkv.is_cuda()) return cuda::attention(qkv, heads_of(qkv, heads), lengths, /*causal=*/false);
+  if (!lengths.defined()) return plain_attention(qkv, heads, {}, /*causal=*/false);
+  const Tensor padding = padding_of(lengths, qkv.size(1));
+  const Tensor mask = at::zeros(padding.sizes(), qkv.options()).masked_fill_(padding, -INFINITY);
+  return plain_attention(qkv, heads, mask, /*causal=*/false);
 }
 
 }  // namespace twobw::models::ops

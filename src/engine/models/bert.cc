@@ -1,15 +1,10 @@
 // The forwards of the layers that planning/architecture/bert.cc describes.
-#include <map>
-
-#include "core/base/error.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
-
-using at::Tensor;
 
 struct Bert {
   using Parameters = std::span<const Tensor>;
@@ -56,14 +51,10 @@ struct Bert {
 
   Tensors head(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
     if (architecture::is_sequence_head(tells)) return {of_first_token(p, inputs[0], pass)};
-    const bool has_targets = pass.batch[Field::Targets].defined();
-    const Tensor of_tokens = has_targets
-                                 ? ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets],
-                                                  pass.batch[Field::LossScale], pass.room, pass.loss_scale)
-                                 : ops::linear(inputs[0], p[0], p[1]);
+    const Tensor of_tokens = token_head(inputs[0], p[0], p[1], pass);
     if (!next_sentence) return {of_tokens};
     const Tensor pooled = pool(inputs[1], p[2], p[3]);
-    if (!has_targets) return {of_tokens, ops::linear(pooled, p[4], p[5])};
+    if (!pass.batch[Field::Targets].defined()) return {of_tokens, ops::linear(pooled, p[4], p[5])};
     return {of_tokens + ops::head_loss(pooled, p[4], p[5], pass.batch[Field::Labels],
                                        pass.batch[Field::LabelScale], pass.room, pass.loss_scale)};
   }
@@ -94,23 +85,20 @@ struct Bert {
 }  // namespace
 
 Forward forward_of_bert(const ModelConfig& config, const architecture::Layer& layer) {
-  using Of = Tensors (Bert::*)(Bert::Parameters, const Tensors&, const MicrobatchContext&) const;
-  static const std::map<std::string, Of> by_kind = {
-      {"embedding", &Bert::embedding},           {"attention_in", &Bert::product},
-      {"attention_out", &Bert::attention_out},   {"mlp_up", &Bert::product},
-      {"mlp_activation", &Bert::mlp_activation}, {"mlp_down", &Bert::mlp_down},
-      {"transform", &Bert::transform},           {"head", &Bert::head}};
-  const auto found = by_kind.find(layer.kind);
-  TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of bert", layer.kind);
   const Bert bert{.heads = config.heads,
                   .dropout = config.dropout,
                   .norm_eps = config.norm_eps,
                   .tells = architecture::head_of(config),
                   .next_sentence = config.next_sentence};
-  return [bert, forward = found->second](Bert::Parameters p, const Tensors& inputs,
-                                         const MicrobatchContext& pass) {
-    return (bert.*forward)(p, inputs, pass);
-  };
+  return forward_of_kind<Bert>(bert, layer,
+                               {{"embedding", &Bert::embedding},
+                                {"attention_in", &Bert::product},
+                                {"attention_out", &Bert::attention_out},
+                                {"mlp_up", &Bert::product},
+                                {"mlp_activation", &Bert::mlp_activation},
+                                {"mlp_down", &Bert::mlp_down},
+                                {"transform", &Bert::transform},
+                                {"head", &Bert::head}});
 }
 
 }  // namespace twobw::models

@@ -8,12 +8,9 @@
 #include "engine/models/decoding.h"
 #include "engine/models/kernels.h"
 #include "engine/models/ops.h"
-#include "engine/models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
-
-using at::Tensor;
 
 // Keys or values [b, heads of keys, T, size] of packed qkv, as they lie there.
 Tensor kept_part(const Tensor& qkv, const Heads& heads, int first) {

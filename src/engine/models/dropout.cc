@@ -8,13 +8,8 @@
 #include "engine/models/kernels.h"
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"
-#include "engine/models/wide.h"
 
 namespace twobw::models {
-
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
 
 DropoutMask DropoutMask::of(const MicrobatchContext& pass, double rate, int site) {
   return {.rate = rate,

@@ -10,6 +10,9 @@
 
 namespace twobw::models {
 
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
 // The mask of one site of a layer for one microbatch (core/base/dropout.h).
 struct DropoutMask {
   double rate = 0;
@@ -20,8 +23,8 @@ struct DropoutMask {
   static DropoutMask of(const MicrobatchContext& pass, double rate, int site);
 
   // For the backward.
-  void save(torch::autograd::AutogradContext& context) const;
-  static DropoutMask saved(torch::autograd::AutogradContext& context);
+  void save(AutogradContext& context) const;
+  static DropoutMask saved(AutogradContext& context);
 };
 
 namespace ops {

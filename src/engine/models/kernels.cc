@@ -64,6 +64,56 @@ inline __attribute__((always_inline)) float largest(const float* x, std::int64_t
   return top;
 }
 
+constexpr float kRoot = 0.7978845608028654f;  // sqrt(2/pi)
+constexpr float kCubic = 0.044715f;
+
+// By 1 - tanh(u) = 2 / (1 + e^2u), without harmful cancellation and without libm.
+inline __attribute__((always_inline)) float half_tanh_plus_half(float u) {
+  return 1.0f / (1.0f + fast_exp(-2.0f * u));
+}
+
+constexpr float kDensity = 0.3989422804014327f;  // of the normal distribution at 0: 1 / sqrt(2 pi)
+
+struct Normal {
+  float power;     // e^(-x^2 / 2)
+  float integral;  // of the density up to x
+};
+
+// To 5e-7 of the integral for x above -4. Left of -|x| lies t p(t) e^(-x^2 / 2) with t = 1 / (1 + |x| / sqrt
+// 8): p is the polynomial of degree 8 that is relatively closest, 4e-8 at most.
+inline __attribute__((always_inline)) Normal normal_up_to(float x) {
+  const float t = 1.0f / (1.0f + 0.35355339f * (x < 0.0f ? -x : x));
+  float p = -0.029532638f;
+  p = p * t + 0.14227847f;
+  p = p * t - 0.24358123f;
+  p = p * t + 0.13901209f;
+  p = p * t - 0.013297975f;
+  p = p * t + 0.10133712f;
+  p = p * t + 0.12155348f;
+  p = p * t + 0.14118743f;
+  p = p * t + 0.14104322f;
+  const float power = fast_exp(-0.5f * x * x);
+  const float tail = p * t * power;
+  return {power, x < 0.0f ? tail : 1.0f - tail};
+}
+
+constexpr int kGroups = 8;           // counters that are drawn for at once
+constexpr int kDrawn = 4 * kGroups;  // columns
+
+using Factors = float[kDrawn];
+
+inline __attribute__((always_inline)) void draw(const RowsOfMask& mask, const MaskRow& row,
+                                                std::int64_t column, Factors& factors) {
+  const auto first = static_cast<std::uint32_t>(column / 4);
+  for (int group = 0; group < kGroups; ++group)
+    dropout_factors(mask.key, row, first + static_cast<std::uint32_t>(group), mask.rate, factors + 4 * group);
+}
+
+// Number of drawn columns within the row.
+inline __attribute__((always_inline)) int drawn(const RowsOfMask& mask, std::int64_t column) {
+  return static_cast<int>(std::min<std::int64_t>(kDrawn, mask.width - column));
+}
+
 }  // namespace
 
 TWOBW_VECTORIZED
@@ -102,16 +152,6 @@ void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* l
   }
 }
 
-namespace {
-constexpr float kRoot = 0.7978845608028654f;  // sqrt(2/pi)
-constexpr float kCubic = 0.044715f;
-
-// By 1 - tanh(u) = 2 / (1 + e^2u), without harmful cancellation and without libm.
-inline __attribute__((always_inline)) float half_tanh_plus_half(float u) {
-  return 1.0f / (1.0f + fast_exp(-2.0f * u));
-}
-}  // namespace
-
 TWOBW_VECTORIZED
 void gelu_forward(const float* __restrict x, float* __restrict out, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -132,35 +172,6 @@ void gelu_backward(const float* __restrict x, const float* __restrict grad_out, 
     grad_x[i] = grad_out[i] * (s + v * 2.0f * s * (1.0f - s) * slope);
   }
 }
-
-namespace {
-
-constexpr float kDensity = 0.3989422804014327f;  // of the normal distribution at 0: 1 / sqrt(2 pi)
-
-struct Normal {
-  float power;     // e^(-x^2 / 2)
-  float integral;  // of the density up to x
-};
-
-// To 5e-7 of the integral for x above -4. Left of -|x| lies t p(t) e^(-x^2 / 2) with t = 1 / (1 + |x| / sqrt
-// 8): p is the polynomial of degree 8 that is relatively closest, 4e-8 at most.
-inline __attribute__((always_inline)) Normal normal_up_to(float x) {
-  const float t = 1.0f / (1.0f + 0.35355339f * (x < 0.0f ? -x : x));
-  float p = -0.029532638f;
-  p = p * t + 0.14227847f;
-  p = p * t - 0.24358123f;
-  p = p * t + 0.13901209f;
-  p = p * t - 0.013297975f;
-  p = p * t + 0.10133712f;
-  p = p * t + 0.12155348f;
-  p = p * t + 0.14118743f;
-  p = p * t + 0.14104322f;
-  const float power = fast_exp(-0.5f * x * x);
-  const float tail = p * t * power;
-  return {power, x < 0.0f ? tail : 1.0f - tail};
-}
-
-}  // namespace
 
 TWOBW_VECTORIZED
 void erf_gelu_forward(const float* __restrict x, float* __restrict out, std::int64_t n) {
@@ -252,27 +263,6 @@ void rotate_row(const float* __restrict x, const float* __restrict angles, float
   }
   for (int i = turned * size; i < heads * size; ++i) out[i] = x[i];
 }
-
-namespace {
-
-constexpr int kGroups = 8;           // counters that are drawn for at once
-constexpr int kDrawn = 4 * kGroups;  // columns
-
-using Factors = float[kDrawn];
-
-inline __attribute__((always_inline)) void draw(const RowsOfMask& mask, const MaskRow& row,
-                                                std::int64_t column, Factors& factors) {
-  const auto first = static_cast<std::uint32_t>(column / 4);
-  for (int group = 0; group < kGroups; ++group)
-    dropout_factors(mask.key, row, first + static_cast<std::uint32_t>(group), mask.rate, factors + 4 * group);
-}
-
-// Number of drawn columns within the row.
-inline __attribute__((always_inline)) int drawn(const RowsOfMask& mask, std::int64_t column) {
-  return static_cast<int>(std::min<std::int64_t>(kDrawn, mask.width - column));
-}
-
-}  // namespace
 
 TWOBW_VECTORIZED
 void drop_rows(const RowsOfMask& mask, const float* x, const float* residual, float* out, std::int64_t begin,

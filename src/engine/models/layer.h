@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace twobw::models {
 
 using architecture::Field;
+using at::Tensor;
 
 // The microbatch of a forward: its data, its keys of randomness, and scratch memory.
 struct MicrobatchContext {
@@ -41,7 +43,7 @@ struct MicrobatchContext {
 };
 
 // The tensors between layers: usually one, more if a stage boundary may lie within a residual branch.
-using Tensors = std::vector<at::Tensor>;
+using Tensors = std::vector<Tensor>;
 
 // `parameters` in the order of architecture::Layer::parameters. The first layer reads the batch and has no
 // inputs; the last returns the loss, a scalar (architecture::Model). Gradients of parameters may be
@@ -50,6 +52,11 @@ using Forward = std::function<Tensors(std::span<const at::Tensor> parameters, co
                                       const MicrobatchContext& pass)>;
 
 namespace ops {
+
+// A tensor as an argument of an autograd function, which takes no undefined ones.
+inline std::optional<at::Tensor> given(const at::Tensor& x) {
+  return x.defined() ? std::optional(x) : std::nullopt;
+}
 
 // Packed side by side: heads of queries, then of keys, and as many of values.
 struct Heads {

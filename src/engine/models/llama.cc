@@ -1,10 +1,8 @@
 // The forwards of the layers that planning/architecture/llama.cc describes.
 #include "planning/architecture/llama.h"
 
-#include <map>
 #include <memory>
 
-#include "core/base/error.h"
 #include "engine/models/decoding.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
@@ -13,8 +11,6 @@
 
 namespace twobw::models {
 namespace {
-
-using at::Tensor;
 
 struct Llama {
   using Parameters = std::span<const Tensor>;
@@ -30,7 +26,7 @@ struct Llama {
 
   // The first half of either branch: norm and product, and the residual stream.
   Tensors norm_and_product(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
-    const auto [normed, stream] = ops::rms_norm_and_stream(inputs[0], p[0], norm_eps);
+    const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], {}, norm_eps);
     return {ops::linear(normed, p[1], p.size() > 2 ? p[2] : Tensor()), stream};
   }
 
@@ -63,10 +59,7 @@ struct Llama {
       const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
       return {sequence_head(tells, ops::rms_norm(last, p[0], norm_eps), p[1], {}, pass)};
     }
-    const Tensor hidden = ops::rms_norm(inputs[0], p[0], norm_eps);
-    if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[1], {})};
-    return {ops::head_loss(hidden, p[1], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale],
-                           pass.room, pass.loss_scale)};
+    return {token_head(ops::rms_norm(inputs[0], p[0], norm_eps), p[1], {}, pass)};
   }
 };
 
@@ -90,29 +83,20 @@ std::vector<LayerStep> steps_of_llama(const ModelConfig& config, const architect
     if (layer.kind != "attention_out") continue;
     const Llama llama = llama_of(config, /*turns=*/true);
     step.keeps = llama.heads;
-    step.forward = [llama](Llama::Parameters p, const Tensors& x, const Step& s) {
-      return llama.attention_step(p, x, s);
-    };
+    step.forward = std::bind_front(&Llama::attention_step, llama);
   }
   return steps;
 }
 
 Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& layer) {
-  using Of = Tensors (Llama::*)(Llama::Parameters, const Tensors&, const MicrobatchContext&) const;
-  static const std::map<std::string, Of> by_kind = {{"embedding", &Llama::embedding},
-                                                    {"attention_in", &Llama::norm_and_product},
-                                                    {"attention_out", &Llama::attention_out},
-                                                    {"mlp_up", &Llama::norm_and_product},
-                                                    {"mlp_activation", &Llama::mlp_activation},
-                                                    {"mlp_down", &Llama::mlp_down},
-                                                    {"head", &Llama::head}};
-  const auto found = by_kind.find(layer.kind);
-  TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of llama", layer.kind);
-  const Llama llama = llama_of(config, layer.kind == "attention_out");
-  return [llama, forward = found->second](Llama::Parameters p, const Tensors& inputs,
-                                          const MicrobatchContext& pass) {
-    return (llama.*forward)(p, inputs, pass);
-  };
+  return forward_of_kind<Llama>(llama_of(config, layer.kind == "attention_out"), layer,
+                                {{"embedding", &Llama::embedding},
+                                 {"attention_in", &Llama::norm_and_product},
+                                 {"attention_out", &Llama::attention_out},
+                                 {"mlp_up", &Llama::norm_and_product},
+                                 {"mlp_activation", &Llama::mlp_activation},
+                                 {"mlp_down", &Llama::mlp_down},
+                                 {"head", &Llama::head}});
 }
 
 }  // namespace twobw::models

@@ -9,9 +9,6 @@
 
 namespace twobw::models {
 
-// Sequences that hold several documents. `positions` [b, T]: how many tokens of its document come before each
-// in the sequence.
-
 // True [b, 1, T, T] for keys hidden from a query: of later tokens and of other documents.
 inline at::Tensor hidden_keys(const at::Tensor& positions) {
   const std::int64_t length = positions.size(1);

@@ -93,6 +93,14 @@ MicrobatchContext MicrobatchContext::to(at::Device device) const {
   return moved;
 }
 
+at::Tensor token_head(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                      const MicrobatchContext& pass) {
+  const at::Tensor& targets = pass.batch[Field::Targets];
+  if (!targets.defined()) return ops::linear(hidden, weight, bias);
+  return ops::head_loss(hidden, weight, bias, targets, pass.batch[Field::LossScale], pass.room,
+                        pass.loss_scale);
+}
+
 at::Tensor sequence_head(ModelHead head, const at::Tensor& hidden, const at::Tensor& weight,
                          const at::Tensor& bias, const MicrobatchContext& pass) {
   const at::Tensor &labels = pass.batch[Field::Labels], &values = pass.batch[Field::Values];

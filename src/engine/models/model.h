@@ -2,10 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/config.h"
+#include "core/base/error.h"
 #include "core/base/kinds.h"
 #include "engine/models/decoding.h"
 #include "engine/models/layer.h"
@@ -44,6 +47,23 @@ using ForwardOf = std::function<Forward(const ModelConfig& config, const archite
 
 // Registers a family of an external program: its layers, their forwards and, optionally, decoding steps.
 void add_family(architecture::Family family, ForwardOf forward_of, StepsOf steps_of = {});
+
+// Makes the forward of a layer as a member function of a family's values, chosen by the layer's kind.
+template <typename Family>
+using LayerForward = Tensors (Family::*)(std::span<const at::Tensor> parameters, const Tensors& inputs,
+                                         const MicrobatchContext& pass) const;
+template <typename Family>
+Forward forward_of_kind(const Family& family, const architecture::Layer& layer,
+                        const std::map<std::string, LayerForward<Family>>& by_kind) {
+  const auto found = by_kind.find(layer.kind);
+  TWOBW_ASSERT(found != by_kind.end(), "no forward for a layer of kind {}", layer.kind);
+  return std::bind_front(found->second, family);
+}
+
+// The head of a language model on hidden [.., w]: the loss, or logits [.., V] if the batch has no targets.
+// `bias` may be undefined.
+at::Tensor token_head(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                      const MicrobatchContext& pass);
 
 // The head of classification or regression on hidden [b, w]: the loss, or logits [b, outputs] if the batch
 // has neither labels nor values. `bias` may be undefined.

@@ -7,14 +7,9 @@
 #include "engine/models/kernels.h"
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"
-#include "engine/models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
-
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
 
 struct NarrowNormFunction : torch::autograd::Function<NarrowNormFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -36,21 +31,6 @@ struct NarrowNormFunction : torch::autograd::Function<NarrowNormFunction> {
             Tensor()};
   }
 };
-
-}  // namespace
-
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  if (x.is_cuda()) return cuda::layer_norm(x, weight, bias, eps);
-  if (at::isReducedFloatingType(x.scalar_type())) return NarrowNormFunction::apply(x, weight, bias, eps);
-  return at::layer_norm(x, {x.size(-1)}, weight, bias, eps);
-}
-
-std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (x.is_cuda()) return cuda::norm_and_stream(x, weight, bias);
-  return {ops::layer_norm(x, weight, bias), x};
-}
-
-namespace {
 
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps) {
@@ -94,14 +74,21 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
 
 }  // namespace
 
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  if (x.is_cuda()) return cuda::norm(x, weight, bias, eps);
+  if (at::isReducedFloatingType(x.scalar_type())) return NarrowNormFunction::apply(x, weight, bias, eps);
+  return at::layer_norm(x, {x.size(-1)}, weight, bias, eps);
+}
+
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  if (x.is_cuda()) return cuda::rms_norm(x, weight, eps);
+  if (x.is_cuda()) return cuda::norm(x, weight, {}, eps);
   return RmsNormFunction::apply(x, weight, eps);
 }
 
-std::pair<Tensor, Tensor> rms_norm_and_stream(const Tensor& x, const Tensor& weight, double eps) {
-  if (x.is_cuda()) return cuda::rms_norm_and_stream(x, weight, eps);
-  return {ops::rms_norm(x, weight, eps), x};
+std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                          double eps) {
+  if (x.is_cuda()) return cuda::norm_and_stream(x, weight, bias, eps);
+  return {bias.defined() ? ops::layer_norm(x, weight, bias, eps) : ops::rms_norm(x, weight, eps), x};
 }
 
 Tensor norm_heads(const Tensor& qkv, const Heads& heads, const Tensor& query_weight, const Tensor& key_weight,

@@ -9,15 +9,9 @@
 #include "engine/models/decoding.h"
 #include "engine/models/kernels.h"
 #include "engine/models/ops_cuda.h"
-#include "engine/models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
-
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-using torch::autograd::Variable;
 
 Tensor rows_of(const Tensor& x) {
   return x.reshape({-1, x.size(-1)});
@@ -168,9 +162,56 @@ struct TimesGradientFunction : torch::autograd::Function<TimesGradientFunction> 
   }
 };
 
-std::optional<Tensor> given(const Tensor& x) {
-  return x.defined() ? std::optional(x) : std::nullopt;
-}
+struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor input = x.contiguous();
+    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
+    auto sizes = input.sizes().vec();
+    sizes.back() = width;
+    const Tensor wide = widened(input);
+    Tensor out = at::empty(sizes, wide.options());
+    const float* from = wide.const_data_ptr<float>();
+    float* to = out.mutable_data_ptr<float>();
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
+      models::swiglu_forward(from + begin * 2 * width, to + begin * width, end - begin, width);
+    });
+    context->save_for_backward({input});
+    return out.to(input.scalar_type());
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const Tensor input = context->get_saved_variables()[0];
+    const Tensor wide = widened(input), grad_out = widened(grads[0]);
+    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
+    Tensor grad_x = at::empty_like(wide);
+    const float *from = wide.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
+    float* to = grad_x.mutable_data_ptr<float>();
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t at = begin * width;
+      models::swiglu_backward(from + 2 * at, gradients + at, to + 2 * at, end - begin, width);
+    });
+    return {grad_x.to(input.scalar_type())};
+  }
+};
+
+struct LastTokenFunction : torch::autograd::Function<LastTokenFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& last) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({last});
+    context->saved_data["places"] = x.size(1);
+    const Tensor rows = at::arange(x.size(0), last.options()) * x.size(1) + last;
+    return x.flatten(0, 1).index_select(0, rows);
+  }
+
+  // Element by element: nothing is added, so the order does not matter.
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const Tensor last = context->get_saved_variables()[0];
+    const Tensor places = at::arange(context->saved_data["places"].toInt(), last.options());
+    const Tensor chosen = places.eq(last.unsqueeze(1)).unsqueeze(2);  // [b, T, 1]
+    return {at::where(chosen, grads[0].unsqueeze(1), 0), Tensor()};
+  }
+};
 
 }  // namespace
 
@@ -235,68 +276,9 @@ Tensor squared_error(const Tensor& predicted, const Tensor& values, const Tensor
   return ((difference * difference).sum() * scale.squeeze(0)).to(at::kFloat);
 }
 
-namespace {
-
-struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor input = x.contiguous();
-    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
-    auto sizes = input.sizes().vec();
-    sizes.back() = width;
-    const Tensor wide = widened(input);
-    Tensor out = at::empty(sizes, wide.options());
-    const float* from = wide.const_data_ptr<float>();
-    float* to = out.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
-      models::swiglu_forward(from + begin * 2 * width, to + begin * width, end - begin, width);
-    });
-    context->save_for_backward({input});
-    return out.to(input.scalar_type());
-  }
-
-  static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    const Tensor input = context->get_saved_variables()[0];
-    const Tensor wide = widened(input), grad_out = widened(grads[0]);
-    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
-    Tensor grad_x = at::empty_like(wide);
-    const float *from = wide.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
-    float* to = grad_x.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t at = begin * width;
-      models::swiglu_backward(from + 2 * at, gradients + at, to + 2 * at, end - begin, width);
-    });
-    return {grad_x.to(input.scalar_type())};
-  }
-};
-
-}  // namespace
-
 Tensor swiglu(const Tensor& x) {
   return x.is_cuda() ? cuda::swiglu(x) : SwigluFunction::apply(x);
 }
-
-namespace {
-
-struct LastTokenFunction : torch::autograd::Function<LastTokenFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& last) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({last});
-    context->saved_data["places"] = x.size(1);
-    const Tensor rows = at::arange(x.size(0), last.options()) * x.size(1) + last;
-    return x.flatten(0, 1).index_select(0, rows);
-  }
-
-  // Element by element: nothing is added, so the order does not matter.
-  static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    const Tensor last = context->get_saved_variables()[0];
-    const Tensor places = at::arange(context->saved_data["places"].toInt(), last.options());
-    const Tensor chosen = places.eq(last.unsqueeze(1)).unsqueeze(2);  // [b, T, 1]
-    return {at::where(chosen, grads[0].unsqueeze(1), 0), Tensor()};
-  }
-};
-
-}  // namespace
 
 Tensor last_token(const Tensor& x, const Tensor& lengths) {
   if (!lengths.defined()) return x.select(1, -1).contiguous();

@@ -37,10 +37,6 @@ at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weig
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps = 1e-5);
 
-// The normed x, and x itself as the residual stream; the backward of the norm adds both gradients.
-std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
-                                                  const at::Tensor& bias);
-
 // GELU, by its tanh approximation and by erf.
 at::Tensor gelu(const at::Tensor& x);
 at::Tensor erf_gelu(const at::Tensor& x);
@@ -58,10 +54,13 @@ at::Tensor full_attention(const at::Tensor& qkv, int heads, const at::Tensor& le
 // The last token of each sequence without its padding: x [b, T, w] -> [b, w]. Undefined lengths: no padding.
 at::Tensor last_token(const at::Tensor& x, const at::Tensor& lengths);
 
-// x / sqrt(mean of x^2 + eps), times weight; and with x itself, as norm_and_stream.
+// x / sqrt(mean of x^2 + eps), times weight.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
-std::pair<at::Tensor, at::Tensor> rms_norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
-                                                      double eps);
+
+// The layer norm of x, or its RMS norm if `bias` is undefined, and x itself as the residual stream; the
+// backward of the norm adds both gradients.
+std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                  const at::Tensor& bias, double eps = 1e-5);
 
 // silu(gate) * value, of the halves gate | value of x [.., 2 f] -> [.., f].
 at::Tensor swiglu(const at::Tensor& x);
@@ -97,5 +96,21 @@ at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const a
 // `scale`; gradients as those of head_loss.
 at::Tensor squared_error(const at::Tensor& predicted, const at::Tensor& values, const at::Tensor& scale,
                          const at::Tensor& of_gradients = {});
+
+// 16-bit tensors on CPUs: the loops of engine/models/kernels.h read and write single precision, and gradients
+// of parameters are summed in it. No copy with fp32.
+
+// x in single precision, contiguous.
+inline at::Tensor widened(const at::Tensor& x) {
+  return x.to(at::kFloat).contiguous();
+}
+
+// Adds to the parameter's gradient in place; without one, returns the gradient for autograd to add.
+inline at::Tensor accumulate(const at::Tensor& parameter, const at::Tensor& gradient) {
+  const at::Tensor& sum = parameter.grad();
+  if (!sum.defined()) return gradient;
+  sum.add_(gradient);
+  return {};
+}
 
 }  // namespace twobw::models::ops

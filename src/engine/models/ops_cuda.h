@@ -24,13 +24,10 @@ std::pair<at::Tensor, at::Tensor> linear_and_stream(const at::Tensor& x, const a
 // position_weight may be undefined.
 at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
 
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
+// A layer norm, or an RMS norm if `bias` is undefined; and with x itself as the residual stream.
+at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
 std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
-                                                  const at::Tensor& bias);
-
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
-std::pair<at::Tensor, at::Tensor> rms_norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
-                                                      double eps);
+                                                  const at::Tensor& bias, double eps);
 
 at::Tensor gelu(const at::Tensor& x);
 at::Tensor erf_gelu(const at::Tensor& x);
@@ -39,10 +36,8 @@ at::Tensor swiglu(const at::Tensor& x);
 // Rotates by the angles; `sign` -1 rotates back. Not differentiable.
 at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
 
-// positions may be undefined.
-at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);
-// lengths may be undefined.
-at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& lengths);
+// `hidden` (or undefined): if causal, positions [b, T] in documents, else lengths [b] without the padding.
+at::Tensor attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& hidden, bool causal);
 
 // x times the mask, plus `residual` (or undefined); not differentiable.
 at::Tensor drop(const at::Tensor& x, const at::Tensor& residual, const DropoutMask& mask, bool in_place);

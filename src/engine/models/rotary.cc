@@ -12,7 +12,6 @@
 #include "engine/models/kernels.h"
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"
-#include "engine/models/wide.h"
 #include "planning/architecture/llama.h"
 
 namespace twobw::models {
@@ -75,17 +74,13 @@ at::Tensor RotaryTable::angles(std::int64_t length, at::Device device) {
 namespace ops {
 namespace {
 
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-
 Tensor rotated(const Tensor& qkv, const Heads& heads, const Tensor& angles, float sign) {
   const Tensor input = widened(qkv);
   const std::int64_t width = input.size(2), length = input.size(1), rows = input.size(0) * length;
   Tensor out = at::empty_like(input);
   const float *from = input.const_data_ptr<float>(), *table = angles.const_data_ptr<float>();
   float* to = out.mutable_data_ptr<float>();
-  at::parallel_for(0, rows, 1 + 16384 / width, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       models::rotate_row(from + row * width, table + row % length * heads.size, to + row * width, heads.all(),
                          heads.queries + heads.keys, heads.size, sign);
@@ -129,8 +124,7 @@ struct RotateFunction : torch::autograd::Function<RotateFunction> {
 }  // namespace
 
 Tensor rotate(const Tensor& qkv, const Heads& heads, const Tensor& angles, const Tensor& positions) {
-  return RotateFunction::apply(qkv, angles, positions.defined() ? std::optional(positions) : std::nullopt,
-                               heads.queries, heads.keys);
+  return RotateFunction::apply(qkv, angles, given(positions), heads.queries, heads.keys);
 }
 
 }  // namespace ops

@@ -7,10 +7,6 @@
 namespace twobw::models::ops::cuda {
 namespace {
 
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-
 template <kernels::Gelu kKind>
 struct GeluFunction : torch::autograd::Function<GeluFunction<kKind>> {
   static Tensor forward(AutogradContext* context, const Tensor& x) {
@@ -35,18 +31,6 @@ struct GeluFunction : torch::autograd::Function<GeluFunction<kKind>> {
     return {grad_x};
   }
 };
-
-}  // namespace
-
-Tensor gelu(const Tensor& x) {
-  return GeluFunction<kernels::Gelu::Tanh>::apply(x);
-}
-
-Tensor erf_gelu(const Tensor& x) {
-  return GeluFunction<kernels::Gelu::Erf>::apply(x);
-}
-
-namespace {
 
 struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x) {
@@ -78,6 +62,14 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
 };
 
 }  // namespace
+
+Tensor gelu(const Tensor& x) {
+  return GeluFunction<kernels::Gelu::Tanh>::apply(x);
+}
+
+Tensor erf_gelu(const Tensor& x) {
+  return GeluFunction<kernels::Gelu::Erf>::apply(x);
+}
 
 Tensor swiglu(const Tensor& x) {
   return SwigluFunction::apply(x);

@@ -25,10 +25,6 @@
 namespace twobw::models::ops::cuda {
 namespace {
 
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-
 // q, k and v [b, heads, T, size] of packed qkv, in place.
 std::array<Tensor, 3> split_heads(const Tensor& qkv, const Heads& heads) {
   const Tensor apart = qkv.view({qkv.size(0), qkv.size(1), heads.all(), heads.size}).transpose(1, 2);
@@ -176,11 +172,6 @@ bool is_fused(const Tensor& qkv, const Heads& heads) {
          at::cuda::getCurrentDeviceProperties()->major >= kAmpere;
 }
 
-// `hidden` as for mask_of(), or nothing.
-Tensor fused(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>& hidden, bool causal) {
-  return AttentionFunction::apply(qkv, hidden, heads.queries, heads.keys, causal, wants_gradient({qkv}));
-}
-
 // Products and a softmax; `mask` (or nothing) is added to the scores.
 Tensor plain(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>& mask, bool causal) {
   const auto [q, k, v] = split_heads(qkv, heads);
@@ -188,24 +179,15 @@ Tensor plain(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>&
       q, k, v, mask, 0.0, causal, {}, {}, /*enable_gqa=*/heads.keys != heads.queries)));
 }
 
-// `hidden` as for mask_of().
-Tensor masked(const Tensor& qkv, const Heads& heads, const Tensor& hidden) {
-  if (is_fused(qkv, heads)) return fused(qkv, heads, hidden, false);
-  return plain(qkv, heads, mask_of(hidden, heads.queries, qkv.size(1), qkv.options()), false);
-}
-
-Tensor unmasked(const Tensor& qkv, const Heads& heads, bool causal) {
-  return is_fused(qkv, heads) ? fused(qkv, heads, {}, causal) : plain(qkv, heads, {}, causal);
-}
-
 }  // namespace
 
-Tensor causal_attention(const Tensor& qkv, const Heads& heads, const Tensor& positions) {
-  return positions.defined() ? masked(qkv, heads, positions) : unmasked(qkv, heads, true);
-}
-
-Tensor full_attention(const Tensor& qkv, const Heads& heads, const Tensor& lengths) {
-  return lengths.defined() ? masked(qkv, heads, lengths) : unmasked(qkv, heads, false);
+Tensor attention(const Tensor& qkv, const Heads& heads, const Tensor& hidden, bool causal) {
+  const bool is_causal = causal && !hidden.defined();  // a mask of documents hides later tokens too
+  if (is_fused(qkv, heads))
+    return AttentionFunction::apply(qkv, given(hidden), heads.queries, heads.keys, is_causal,
+                                    wants_gradient({qkv}));
+  if (!hidden.defined()) return plain(qkv, heads, {}, is_causal);
+  return plain(qkv, heads, mask_of(hidden, heads.queries, qkv.size(1), qkv.options()), is_causal);
 }
 
 }  // namespace twobw::models::ops::cuda

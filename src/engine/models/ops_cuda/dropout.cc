@@ -8,8 +8,6 @@
 namespace twobw::models::ops::cuda {
 namespace {
 
-using at::Tensor;
-
 // The mask as kernels take it. Refers to its key, which must be on x's GPU.
 kernels::Mask mask_on(const Tensor& x, const DropoutMask& mask) {
   TWOBW_ASSERT(mask.key_on_gpu.defined() && mask.key_on_gpu.device() == x.device(),

@@ -11,10 +11,6 @@
 namespace twobw::models::ops::cuda {
 namespace {
 
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-
 struct EmbedFunction : torch::autograd::Function<EmbedFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& token_weight,
                         const std::optional<Tensor>& position_weight, const Tensor& tokens) {
@@ -60,8 +56,7 @@ struct EmbedFunction : torch::autograd::Function<EmbedFunction> {
 }  // namespace
 
 Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Tensor& tokens) {
-  return EmbedFunction::apply(
-      token_weight, position_weight.defined() ? std::optional(position_weight) : std::nullopt, tokens);
+  return EmbedFunction::apply(token_weight, given(position_weight), tokens);
 }
 
 Tensor rotated(const Tensor& qkv, const Heads& heads, const Tensor& angles, int sign) {

@@ -12,10 +12,6 @@
 namespace twobw::models::ops::cuda {
 namespace {
 
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-
 constexpr std::int64_t kLogitRows = 8192;    // that exist at a time
 constexpr std::int64_t kLogitMultiple = 64;  // rows of logits begin at multiples, so that products are fast
 
@@ -83,14 +79,9 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
 
   // The gradient was made in the forward; the incoming gradient of the loss must be 1.
   static tensor_list backward(AutogradContext* context, tensor_list) {
-    return {context->get_saved_variables()[0],
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor()};
+    tensor_list gradients(8);
+    gradients[0] = context->get_saved_variables()[0];
+    return gradients;
   }
 };
 
@@ -98,7 +89,6 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
 
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                  const Tensor& scale, const Tensor& of_gradients, bool needs_gradient, Tensor* room) {
-  const auto given = [](const Tensor& x) { return x.defined() ? std::optional(x) : std::nullopt; };
   return HeadLossFunction::apply(hidden, weight, given(bias), targets, scale, given(of_gradients),
                                  needs_gradient, room);
 }

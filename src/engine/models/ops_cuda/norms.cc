@@ -9,12 +9,6 @@
 namespace twobw::models::ops::cuda {
 namespace {
 
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-
-constexpr double kEps = 1e-5;
-
 // The normed input and, with `stream`, the input itself as a second output; the kernel of the backward adds
 // the gradient of the stream. Without `bias` an RMS norm.
 struct NormFunction : torch::autograd::Function<NormFunction> {
@@ -70,28 +64,16 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
   }
 };
 
-std::pair<Tensor, Tensor> with_stream(const Tensor& x, const Tensor& weight,
-                                      const std::optional<Tensor>& bias, double eps) {
-  const tensor_list outputs = NormFunction::apply(x, weight, bias, eps, true);
-  return {outputs[0], outputs[1]};
-}
-
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  return NormFunction::apply(x, weight, std::optional(bias), eps, false)[0];
+Tensor norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  return NormFunction::apply(x, weight, given(bias), eps, false)[0];
 }
 
-std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return with_stream(x, weight, bias, kEps);
-}
-
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  return NormFunction::apply(x, weight, std::optional<Tensor>(), eps, false)[0];
-}
-
-std::pair<Tensor, Tensor> rms_norm_and_stream(const Tensor& x, const Tensor& weight, double eps) {
-  return with_stream(x, weight, std::nullopt, eps);
+std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                          double eps) {
+  const tensor_list outputs = NormFunction::apply(x, weight, given(bias), eps, true);
+  return {outputs[0], outputs[1]};
 }
 
 }  // namespace twobw::models::ops::cuda

@@ -1,4 +1,4 @@
-
+// Matrix products, and the linear layer.
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -11,8 +11,6 @@
 
 namespace twobw::models::ops::cuda {
 namespace {
-
-using at::Tensor;
 
 std::int64_t stride_of(const Tensor& matrix) {
   TWOBW_ASSERT((matrix.dim() == 2 || matrix.dim() == 3) && (matrix.stride(-1) == 1 || matrix.size(-1) == 1),
@@ -93,9 +91,6 @@ void accumulate_sum(const Tensor& bias, const Tensor& grad_rows) {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::tensor_list;
-
 // With `stream`, x itself is a second output, whose gradient the product of the backward adds.
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static tensor_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
@@ -135,10 +130,6 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
             Tensor()};
   }
 };
-
-std::optional<Tensor> given(const Tensor& x) {
-  return x.defined() ? std::optional(x) : std::nullopt;
-}
 
 }  // namespace
 
