@@ -106,7 +106,7 @@ void time_optimizer(Table& table, cudaStream_t stream) {
   check(cudaMemcpy(on_pieces, pieces.data(), pieces.size() * sizeof(pieces[0]), cudaMemcpyHostToDevice));
   auto* control = device_memory<optim::cuda::Control>(1);
   const auto count = static_cast<int>(pieces.size());
-  const optim::cuda::AdamW adamw{.learning_rate = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
+  const optim::AdamWRule adamw{.learning_rate = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
   // Applying clears the gradient; the moments then fade with every call, by the last to about 1e-16.
   optim::StreamsOf<Half> streams{.target = filled_memory(kCount, 1e-2f),
                                  .gradient = filled_memory(kCount, 1e-2f),

@@ -4,7 +4,7 @@
 #include "engine/device/device.h"
 #include "engine/device/gpu_thread.h"
 #include "engine/models/ops_cuda.h"
-#include "engine/optim/serial.h"
+#include "engine/optim/optimizer.h"
 #include "engine/runtime/stage_compute.h"
 #include "engine/transport/link.h"
 #include "engine/transport/replica_sum.h"
@@ -110,8 +110,8 @@ TWOBW_STUB(Tensor, head_loss, const Tensor&, const Tensor&, const Tensor&, const
 
 namespace twobw::optim {
 
-std::unique_ptr<SerialOptimizer> make_serial_gpu_optimizer(const Config&, const weights::Layout&,
-                                                           const at::Tensor&, const at::Tensor&, bool) {
+std::unique_ptr<StageOptimizer> make_gpu_optimizer(const OptimizerConfig&, const weights::Layout&,
+                                                   const at::Tensor&, const at::Tensor&, bool) {
   fail_run(kNoCuda);
 }
 

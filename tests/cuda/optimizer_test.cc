@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kSize = 3 * cuda::kPieceSize + 17;
 constexpr float kDecay = 0.1f;
-constexpr cuda::AdamW kAdamW = {.learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
+constexpr AdamWRule kAdamW = {.learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
 
 // Equal states on CPU and GPU; the first 100 parameters have no decay.
 struct Sides {
@@ -155,7 +155,7 @@ void expect_prediction_like_the_cpu(bool skip) {
   std::vector<float> ahead = normal(kSize, 5, 0.1f);
   ahead[7] = INFINITY;  // predicts nothing
   const cuda::Control now{.gradient_scale = 0.5f, .skip = skip ? 1 : 0, .applied = 3, .last_scale = 0.5f};
-  cuda::AdamW coming = kAdamW;
+  AdamWRule coming = kAdamW;
   coming.learning_rate *= 0.9f;
 
   struct Side {
@@ -204,7 +204,7 @@ void expect_prediction_like_the_cpu(bool skip) {
                        .compute = compute.data(),
                        .partial_gradient = ahead.data(),
                        .n = kSize};
-  const auto rule = [](const cuda::AdamW& adamw, double n, float scale) {
+  const auto rule = [](const AdamWRule& adamw, double n, float scale) {
     return AdamWRule{.learning_rate = adamw.learning_rate,
                      .beta1 = adamw.beta1,
                      .beta2 = adamw.beta2,

@@ -99,7 +99,7 @@ LayerBench::LayerBench(const runtime::Setup& setup, device::Clock& clock, const 
     weights.copy_(initial);
   }
   optimizer_ =
-      optim::make_serial_optimizer(setup.config, layout_, initial, weights, setup.config.pipeline.predict);
+      optim::make_optimizer(setup.config, layout_, initial, weights, setup.config.pipeline.predict);
 }
 
 void LayerBench::set_microbatch(int sequences) {

@@ -14,7 +14,7 @@
 #include "engine/device/clock.h"
 #include "engine/device/device.h"
 #include "engine/models/model.h"
-#include "engine/optim/serial.h"
+#include "engine/optim/optimizer.h"
 #include "engine/runtime/setup.h"
 #include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"
@@ -107,7 +107,7 @@ class LayerBench {
   weights::Layout layout_;
   weights::Versions versions_;
   weights::Gradients gradients_;
-  std::unique_ptr<optim::SerialOptimizer> optimizer_;
+  std::unique_ptr<optim::StageOptimizer> optimizer_;
   models::MicrobatchContext pass_;
   int microbatch_ = 0;
   std::int64_t updates_ = 0;

@@ -24,23 +24,6 @@ inline __attribute__((always_inline)) void plain_loop(const Rule& given, const S
   }
 }
 
-template <typename Rule>
-inline __attribute__((always_inline)) void apply_and_predict_loop(const Rule& given, const Rule& given_next,
-                                                                  const Streams& streams) {
-  const Rule rule = given, next = given_next;
-  const Streams s = streams;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < s.n; ++i) apply_and_predict_element(rule, next, s, i);
-}
-
-template <typename Rule>
-inline __attribute__((always_inline)) void predict_loop(const Rule& given, const Streams& streams) {
-  const Rule next = given;
-  const Streams s = streams;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < s.n; ++i) s.compute[i] = predicted(next, s, i, s.source[i]);
-}
-
 }  // namespace
 
 template <typename Rule>
@@ -53,13 +36,19 @@ TWOBW_VECTORIZED void apply(const Rule& rule, const Streams& streams) {
 }
 
 template <typename Rule>
-TWOBW_VECTORIZED void apply_and_predict(const Rule& rule, const Rule& next, const Streams& streams) {
-  apply_and_predict_loop(rule, next, streams);
+TWOBW_VECTORIZED void apply_and_predict(const Rule& given, const Rule& given_next, const Streams& streams) {
+  const Rule rule = given, next = given_next;
+  const Streams s = streams;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < s.n; ++i) apply_and_predict_element(rule, next, s, i);
 }
 
 template <typename Rule>
-TWOBW_VECTORIZED void predict(const Rule& next, const Streams& streams) {
-  predict_loop(next, streams);
+TWOBW_VECTORIZED void predict(const Rule& given, const Streams& streams) {
+  const Rule next = given;
+  const Streams s = streams;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < s.n; ++i) s.compute[i] = predicted(next, s, i, s.source[i]);
 }
 
 #define TWOBW_KERNELS(Rule)                                                  \

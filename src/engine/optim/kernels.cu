@@ -13,47 +13,37 @@ constexpr int kVectors = 2;               // such loads under way in every strea
 constexpr int kHeld = kLanes * kVectors;  // elements a thread works on at once
 constexpr int kStep = kThreads * kHeld;   // and a block
 
-__device__ AdamWRule rule_of(const AdamW& adamw, const Piece& piece, const Control& control) {
-  const double n = control.applied + 1;
-  return {.learning_rate = adamw.learning_rate * piece.rate,
-          .beta1 = adamw.beta1,
-          .beta2 = adamw.beta2,
-          .eps = adamw.eps,
-          .decay = piece.decay,
-          .correction1 = static_cast<float>(1.0 - pow(static_cast<double>(adamw.beta1), n)),
-          .root_correction2 = static_cast<float>(sqrt(1.0 - pow(static_cast<double>(adamw.beta2), n))),
-          .gradient_scale = control.gradient_scale};
+__device__ void correct(AdamWRule& rule, double n) {
+  rule.correction1 = static_cast<float>(1.0 - pow(static_cast<double>(rule.beta1), n));
+  rule.root_correction2 = static_cast<float>(sqrt(1.0 - pow(static_cast<double>(rule.beta2), n)));
 }
+__device__ void correct(SgdRule&, double) {}
+__device__ void correct(LionRule&, double) {}
 
-__device__ SgdRule rule_of(const Sgd& sgd, const Piece& piece, const Control& control) {
-  return {.learning_rate = sgd.learning_rate * piece.rate,
-          .momentum = sgd.momentum,
-          .decay = piece.decay,
-          .gradient_scale = control.gradient_scale};
-}
-
-__device__ LionRule rule_of(const Lion& lion, const Piece& piece, const Control& control) {
-  return {.learning_rate = lion.learning_rate * piece.rate,
-          .beta1 = lion.beta1,
-          .beta2 = lion.beta2,
-          .decay = piece.decay,
-          .gradient_scale = control.gradient_scale};
+// The rule of the next update of a piece.
+template <typename Rule>
+__device__ Rule rule_of(Rule rule, const Piece& piece, const Control& control) {
+  rule.learning_rate *= piece.rate;
+  rule.decay = piece.decay;
+  rule.gradient_scale = control.gradient_scale;
+  correct(rule, control.applied + 1);
+  return rule;
 }
 
 // The rule of the update after `applied` ones, for gradients with this loss scale.
-template <typename Optimizer>
-__device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Piece& piece, Control control,
+template <typename Rule>
+__device__ Rule predicting_rule_of(const Rule& next, float ratio, const Piece& piece, Control control,
                                    std::int32_t applied, float loss_scale) {
   control.applied = applied;
   control.gradient_scale = control.last_scale * ratio / loss_scale;
   return rule_of(next, piece, control);
 }
 
-// A thread's elements of one stream, in registers, with the interface of a pointer, so that the rules apply to it as
-// to memory. Loads and stores bypass the cache.
+// A thread's elements of one stream, in registers, with the interface of a pointer, so that the rules apply
+// to it as to memory. Loads and stores bypass the cache.
 //
-// Four adjacent elements are loaded at once or, if not `Whole`, one by one up to `left`. The same code then computes,
-// so that the rounding of an element does not depend on its position.
+// Four adjacent elements are loaded at once or, if not `Whole`, one by one up to `left`. The same code then
+// computes, so that the rounding of an element does not depend on its position.
 class Held {
  public:
   __device__ explicit Held(bool used) : used_(used) {}
@@ -148,10 +138,9 @@ struct HeldStreams {
   }
 };
 
-template <typename Optimizer, typename Compute>
-__global__ void __launch_bounds__(kThreads, 3) apply_kernel(Optimizer optimizer, StreamsOf<Compute> streams,
-                                                            const Piece* pieces, const Control* control) {
-  using Rule = decltype(rule_of(optimizer, Piece(), *control));
+template <typename Rule, typename Compute>
+__global__ void __launch_bounds__(kThreads, 3)
+    apply_kernel(Rule given, StreamsOf<Compute> streams, const Piece* pieces, const Control* control) {
   __shared__ Rule shared_rule;
   streams.partial_gradient = nullptr;
   const Piece piece = pieces[blockIdx.x];
@@ -165,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(Optimizer optimizer,
     held.template read<false>(streams, first + begin, count - begin);
   };
   if (now.skip == 0) read(0);  // comes while thread 0 computes powers
-  if (threadIdx.x == 0) shared_rule = rule_of(optimizer, piece, now);
+  if (threadIdx.x == 0) shared_rule = rule_of(given, piece, now);
   __syncthreads();
   const Rule rule = shared_rule;
   if (now.skip != 0) {
@@ -188,11 +177,10 @@ __global__ void __launch_bounds__(kThreads, 3) apply_kernel(Optimizer optimizer,
 
 // An update and the prediction of the next one, or where not `Steps` the prediction alone, which leaves
 // everything but the weights to compute with as it is.
-template <bool Steps, typename Optimizer, typename Compute>
+template <bool Steps, typename Rule, typename Compute>
 __global__ void __launch_bounds__(kThreads, 3)
-    predict_kernel(Optimizer optimizer, Optimizer next, float ratio, StreamsOf<Compute> streams,
-                   const Piece* pieces, const Control* control) {
-  using Rule = decltype(rule_of(optimizer, Piece(), *control));
+    predict_kernel(Rule given, Rule next, float ratio, StreamsOf<Compute> streams, const Piece* pieces,
+                   const Control* control) {
   __shared__ Rule shared_rule, shared_next;
   if constexpr (!Steps) streams.target = streams.gradient = nullptr;
   const Piece piece = pieces[blockIdx.x];
@@ -208,7 +196,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   };
   read(0);  // comes while thread 0 computes powers
   if (threadIdx.x == 0) {
-    shared_rule = rule_of(optimizer, piece, now);
+    shared_rule = rule_of(given, piece, now);
     // A step is judged only when it has been made.
     shared_next = predicting_rule_of(next, ratio, piece, now, now.applied + (steps ? 1 : 0),
                                      Steps ? now.scaling.next : now.scaling.current);
@@ -275,43 +263,41 @@ void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t co
   }
 }
 
-template <typename Optimizer, typename Compute>
-void apply(const Optimizer& optimizer, const StreamsOf<Compute>& streams, const Piece* pieces,
-           int piece_count, const Control* control, cudaStream_t stream) {
+template <typename Rule, typename Compute>
+void apply(const Rule& rule, const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
+           const Control* control, cudaStream_t stream) {
   if (piece_count == 0) return;
-  apply_kernel<<<piece_count, kThreads, 0, stream>>>(optimizer, streams, pieces, control);
+  apply_kernel<<<piece_count, kThreads, 0, stream>>>(rule, streams, pieces, control);
 }
 
-template <typename Optimizer, typename Compute>
-void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
-                       const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
-                       const Control* control, cudaStream_t stream) {
+template <typename Rule, typename Compute>
+void apply_and_predict(const Rule& rule, const Rule& next, float ratio, const StreamsOf<Compute>& streams,
+                       const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream) {
   if (piece_count == 0) return;
-  predict_kernel<true>
-      <<<piece_count, kThreads, 0, stream>>>(optimizer, next, ratio, streams, pieces, control);
+  predict_kernel<true><<<piece_count, kThreads, 0, stream>>>(rule, next, ratio, streams, pieces, control);
 }
 
-template <typename Optimizer, typename Compute>
-void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
+template <typename Rule, typename Compute>
+void predict(const Rule& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
              int piece_count, const Control* control, cudaStream_t stream) {
   if (piece_count == 0) return;
   predict_kernel<false><<<piece_count, kThreads, 0, stream>>>(next, next, ratio, streams, pieces, control);
 }
 
-#define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                           \
-  template void apply(const Optimizer&, const StreamsOf<Compute>&, const Piece*, int, const Control*,   \
-                      cudaStream_t);                                                                    \
-  template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&, \
-                                  const Piece*, int, const Control*, cudaStream_t);                     \
-  template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,          \
-                        const Control*, cudaStream_t);
-#define TWOBW_KERNELS(Optimizer)              \
-  TWOBW_KERNELS_FOR(Optimizer, float)         \
-  TWOBW_KERNELS_FOR(Optimizer, __nv_bfloat16) \
-  TWOBW_KERNELS_FOR(Optimizer, __half)
-TWOBW_KERNELS(AdamW)
-TWOBW_KERNELS(Sgd)
-TWOBW_KERNELS(Lion)
+#define TWOBW_KERNELS_FOR(Rule, Compute)                                                                    \
+  template void apply(const Rule&, const StreamsOf<Compute>&, const Piece*, int, const Control*,            \
+                      cudaStream_t);                                                                        \
+  template void apply_and_predict(const Rule&, const Rule&, float, const StreamsOf<Compute>&, const Piece*, \
+                                  int, const Control*, cudaStream_t);                                       \
+  template void predict(const Rule&, float, const StreamsOf<Compute>&, const Piece*, int, const Control*,   \
+                        cudaStream_t);
+#define TWOBW_KERNELS(Rule)              \
+  TWOBW_KERNELS_FOR(Rule, float)         \
+  TWOBW_KERNELS_FOR(Rule, __nv_bfloat16) \
+  TWOBW_KERNELS_FOR(Rule, __half)
+TWOBW_KERNELS(AdamWRule)
+TWOBW_KERNELS(SgdRule)
+TWOBW_KERNELS(LionRule)
 #undef TWOBW_KERNELS
 #undef TWOBW_KERNELS_FOR
 

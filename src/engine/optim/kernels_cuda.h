@@ -37,30 +37,20 @@ struct Control {
   LossScaling scaling = {};
 };
 
-struct AdamW {
-  float learning_rate, beta1, beta2, eps;
-};
-struct Sgd {
-  float learning_rate, momentum;
-};
-struct Lion {
-  float learning_rate, beta1, beta2;
-};
-
-// For Compute float, __nv_bfloat16 and __half.
-template <typename Optimizer, typename Compute>
-void apply(const Optimizer& optimizer, const StreamsOf<Compute>& streams, const Piece* pieces,
-           int piece_count, const Control* control, cudaStream_t stream);
+// For every rule, with the values that do not depend on a piece or an update (rule_for() of optimizer.h), and
+// Compute float, __nv_bfloat16 and __half.
+template <typename Rule, typename Compute>
+void apply(const Rule& rule, const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
+           const Control* control, cudaStream_t stream);
 
 // An update and the prediction of the following one in a single pass, by `next` from `ratio` times
 // streams.partial_gradient.
-template <typename Optimizer, typename Compute>
-void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
-                       const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
-                       const Control* control, cudaStream_t stream);
+template <typename Rule, typename Compute>
+void apply_and_predict(const Rule& rule, const Rule& next, float ratio, const StreamsOf<Compute>& streams,
+                       const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream);
 // The prediction alone.
-template <typename Optimizer, typename Compute>
-void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
+template <typename Rule, typename Compute>
+void predict(const Rule& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
              int piece_count, const Control* control, cudaStream_t stream);
 
 // Sets the next update's clipping factor and skip from the sum over all stages.

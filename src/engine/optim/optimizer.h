@@ -1,5 +1,5 @@
-// The optimizer of one stage over flat buffers, on a CPU, and its prediction of the next update for 2BW. The
-// state has one copy and no versions.
+// The optimizer of one stage over flat buffers, and its prediction of the next update for 2BW. The state has
+// one copy and no versions.
 //
 //   P(j) = W(j-1) + u(S(j-1), (m/k) c sum of the first k gradients of batch j-1)     pipeline.predict
 //
@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <variant>
@@ -54,12 +55,59 @@ struct Applied {
   double loss_scale = 1;  // of the gradient
 };
 
-class Optimizer {
+using Rule = std::variant<AdamWRule, SgdRule, LionRule>;
+// The rule with the values of the configuration; those of a parameter and of an update are 0.
+Rule rule_for(const OptimizerConfig& config, double learning_rate);
+
+// On a CPU (below) or on a GPU (gpu_optimizer.h).
+class StageOptimizer {
+ public:
+  virtual ~StageOptimizer() = default;
+
+  // Before the first update: gradients include the loss scale of their batch from now on; norms and clipping
+  // do not.
+  virtual void begin_scaling(const LossScaling& start) = 0;
+  // Squared norms of the shard's gradients, in double on its device.
+  virtual at::Tensor squared_norms(std::int64_t update, const at::Tensor& gradient) = 0;
+  // Writes version t+1 into `target`, if defined, from version t in `source` and clears the gradient. Clips
+  // by the norm, and skips if it is not finite. `norms`: of all stages, in their order. Blocks.
+  virtual Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+                        const at::Tensor& source, const at::Tensor& target) = 0;
+  // Writes predicted weights from the newest true weights; the state does not change.
+  virtual void predict(const Prediction& prediction) = 0;
+  // Resumes from saved counters; the caller writes the buffers through state().
+  virtual void restore(const Counters& counters) = 0;
+
+  // The true weights of the newest version, in single precision, in the shard; `newest`: its buffer in the
+  // layers' format.
+  at::Tensor true_weights(const at::Tensor& newest) const {
+    return state_.master.defined() ? state_.master : shard_.of(newest);
+  }
+  const State& state() const { return state_; }
+
+ protected:
+  // `shard`: the part of the weights to update and to keep state of; the buffers passed to the functions are
+  // whole. `format`: of tensorwise products.
+  StageOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
+                 std::optional<weights::Range> shard, at::ScalarType format);
+  // Of an update from `source` to `target`, and of the layers' weights beside a master.
+  TensorwiseBuffers tensorwise_buffers(const at::Tensor& gradient, const at::Tensor& source,
+                                       const at::Tensor& target, const at::Tensor& compute) const;
+  // Clears the gradients of other shards, and those of aliases, already summed into their partners'.
+  void clear_other_gradients(const at::Tensor& gradients) const;
+
+  OptimizerConfig config_;
+  const weights::Layout& layout_;
+  weights::Range shard_;
+  TensorwiseOptimizer tensorwise_;
+  State state_;
+};
+
+class Optimizer final : public StageOptimizer {
  public:
   // `initial`: flat W(0) in single precision. `predicts`: predict() may be called. `compute`: number format
   // of the layers; unless single precision, `initial` becomes the master and the layers' weights are rounded
-  // from it, to nearest even. `shard`: the part of the weights to update and to keep state of; the buffers
-  // passed to the functions below are whole.
+  // from it, to nearest even.
   Optimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
             bool predicts = false, at::ScalarType compute = at::kFloat,
             std::optional<weights::Range> shard = {});
@@ -75,30 +123,20 @@ class Optimizer {
   void apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
              const at::Tensor& target, const Prediction* next = nullptr);
 
-  // Writes predicted weights from the newest true weights; the state does not change.
-  void predict(const Prediction& prediction) const;
-
-  // Before the first update: gradients include the loss scale of their batch from now on; norms and clipping
-  // do not.
-  void begin_scaling(const LossScaling& start) { scaling_ = start; }
+  at::Tensor squared_norms(std::int64_t update, const at::Tensor& gradient) override;
+  Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+                const at::Tensor& source, const at::Tensor& target) override;
+  void predict(const Prediction& prediction) override;
+  void begin_scaling(const LossScaling& start) override { scaling_ = start; }
   const LossScaling& scaling() const { return scaling_; }
-
-  // The true weights of the newest version, in the shard; `newest`: its buffer in the layers' format.
-  at::Tensor true_weights(const at::Tensor& newest) const {
-    return state_.master.defined() ? state_.master : shard_.of(newest);
-  }
-
-  const State& state() const { return state_; }
   Counters counters() const { return {.applied = applied_, .last_scale = last_scale_, .scaling = scaling_}; }
-  // Resumes from saved counters; the caller writes the buffers through state().
-  void restore(const Counters& counters) {
+  void restore(const Counters& counters) override {
     applied_ = counters.applied;
     last_scale_ = counters.last_scale;
     scaling_ = counters.scaling;
   }
 
  private:
-  using Rule = std::variant<AdamWRule, SgdRule, LionRule>;
   Rule rule_of(const weights::Parameter& parameter, double learning_rate, float gradient_scale,
                std::int64_t applied) const;
   Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied,
@@ -109,16 +147,22 @@ class Optimizer {
   template <typename Work>
   void for_each_range(const Streams& streams, const at::Tensor& rounded, const Work& work) const;
 
-  OptimizerConfig config_;
-  const weights::Layout& layout_;
-  weights::Range shard_;
   std::vector<GroupValues> values_;  // by parameter
-  TensorwiseOptimizer tensorwise_;
-  std::int64_t applied_ = 0;  // updates not skipped
-  float last_scale_;          // from clipping, of the last of them
+  std::int64_t applied_ = 0;         // updates not skipped
+  float last_scale_;                 // from clipping, of the last of them
   LossScaling scaling_;
-  State state_;
 };
+
+// The optimizer of a part of the model on any device, for the oracle and for measurements. `initial`: flat
+// W(0) in single precision, on the CPU; the optimizer may keep and write it. `compute`: W(0) in the layers'
+// format, on its device. `predicts`: the layers compute on predicted weights.
+std::unique_ptr<StageOptimizer> make_optimizer(const Config& config, const weights::Layout& layout,
+                                               const at::Tensor& initial, const at::Tensor& compute,
+                                               bool predicts);
+// The implementation for a GPU.
+std::unique_ptr<StageOptimizer> make_gpu_optimizer(const OptimizerConfig& config,
+                                                   const weights::Layout& layout, const at::Tensor& initial,
+                                                   const at::Tensor& compute, bool predicts);
 
 // Factor that scales a gradient of norm `norm` down to `clip`; 1 if clip is 0 or not exceeded.
 double clip_scale(double norm, double clip);

@@ -48,11 +48,11 @@ namespace {
 
 // Allowed boundaries of shards, ascending.
 std::vector<std::int64_t> cuts_of(const OptimizerConfig& config, const weights::Layout& layout) {
-  const TensorwiseOptimizer tensorwise(config, layout, at::kFloat);
   std::vector<std::int64_t> cuts;
   for (const weights::Parameter& parameter : layout.parameters()) {
     if (parameter.alias) continue;
-    const std::int64_t piece = tensorwise.has(parameter) ? parameter.count : norm_piece(parameter.count);
+    const std::int64_t piece =
+        is_tensorwise(config, parameter) ? parameter.count : norm_piece(parameter.count);
     for (std::int64_t at = 0; at < parameter.count; at += piece) cuts.push_back(parameter.offset + at);
   }
   cuts.push_back(layout.size());

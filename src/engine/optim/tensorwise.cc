@@ -73,22 +73,18 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
 }
 
 TensorwiseOptimizer::TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
-                                         at::ScalarType format)
-    : TensorwiseOptimizer(config, layout, format, {.count = layout.size()}) {}
-
-TensorwiseOptimizer::TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
                                          at::ScalarType format, const weights::Range& shard)
     : config_(config), format_(format) {
   const std::vector<GroupValues> values = values_by_parameter(config, layout);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const weights::Parameter& parameter = layout.parameters()[i];
-    if (parameter.alias || !has(parameter) || !shard.holds(parameter.offset)) continue;
+    if (parameter.alias || !is_tensorwise(config, parameter) || !shard.holds(parameter.offset)) continue;
     members_.push_back({&parameter, values[i], parameter.offset - shard.begin});
   }
 }
 
-bool TensorwiseOptimizer::has(const weights::Parameter& parameter) const {
-  switch (optimizer_kind(config_.name).rule) {
+bool is_tensorwise(const OptimizerConfig& config, const weights::Parameter& parameter) {
+  switch (optimizer_kind(config.name).rule) {
     case OptimizerRule::Lamb:
       return true;
     case OptimizerRule::Muon:

@@ -39,16 +39,14 @@ struct TensorwiseScalars {
 
 std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, const weights::Layout& layout);
 
+// Whether the parameter is updated as a whole, and not element by element.
+bool is_tensorwise(const OptimizerConfig& config, const weights::Parameter& parameter);
+
 class TensorwiseOptimizer {
  public:
-  // `format`: of Muon's products.
-  TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format);
-  // For the parameters in a shard, whose buffers begin with its first weight.
+  // `format`: of Muon's products. For the parameters in a shard, whose buffers begin with its first weight.
   TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format,
                       const weights::Range& shard);
-
-  // Whether the parameter is updated as a whole, and not element by element.
-  bool has(const weights::Parameter& parameter) const;
 
   void apply(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
   void predict(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;

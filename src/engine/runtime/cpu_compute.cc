@@ -124,11 +124,9 @@ PendingStep CpuCompute::step(const StepWork& work) {
   std::vector<double> squares;
   for (const transport::Norms& of_stage : work.norms)
     squares.insert(squares.end(), of_stage.values.begin(), of_stage.values.end());
-  const optim::Applied applied = optimizer_.step(
-      work.learning_rate, squares, state_.gradients.flat(work.update), work.source, work.target, work.next);
+  StepResult result{optimizer_.step(work.learning_rate, squares, state_.gradients.flat(work.update),
+                                    work.source, work.target, work.next)};
   if (work.miss != nullptr) work.miss->finish(state_.true_weights());
-  StepResult result{
-      .gradient_norm = applied.gradient_norm, .skipped = applied.skipped, .loss_scale = applied.loss_scale};
   if (const auto loss = losses_.extract(work.update)) result.loss = loss.mapped();
   return [result] { return result; };
 }

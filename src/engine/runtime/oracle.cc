@@ -34,7 +34,7 @@ struct Oracle::Part {
     weights::initialize(layout, initial, oracle.config_);
     Tensor first = initial.to(oracle.compute_, /*non_blocking=*/false, /*copy=*/true);
     const bool predicts = oracle.spec_.shape.schedule == schedule::Kind::TwoBW && oracle.spec_.shape.predict;
-    optimizer = optim::make_serial_optimizer(oracle.config_, layout, initial, first, predicts);
+    optimizer = optim::make_optimizer(oracle.config_, layout, initial, first, predicts);
     add_version({.flat = std::move(first)});
     if (predicts) choose_gradients(oracle.spec_, stage);
   }
@@ -71,7 +71,7 @@ struct Oracle::Part {
   weights::Gradients gradients;  // a buffer a replica
   std::size_t history;           // versions, as many as any rule can still ask for
   std::deque<Version> versions;  // computed with: W, or predictions of it
-  std::unique_ptr<optim::SerialOptimizer> optimizer;
+  std::unique_ptr<optim::StageOptimizer> optimizer;
   int predict_from = 0;  // microbatches
   double ratio = 1;
   Tensor partial;  // their gradient, of all replicas

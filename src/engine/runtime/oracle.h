@@ -16,7 +16,6 @@
 #include "core/schedule/spec.h"
 #include "engine/data/tokens.h"
 #include "engine/models/model.h"
-#include "engine/optim/serial.h"
 #include "engine/runtime/microbatches.h"
 #include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"

@@ -51,10 +51,7 @@ struct StageSetup {
   DataPosition position = {};
 };
 
-struct StepResult {
-  double gradient_norm = 0;
-  bool skipped = false;                           // the gradient is not finite
-  double loss_scale = 1;                          // of the batch
+struct StepResult : optim::Applied {
   std::optional<double> loss;                     // the replica's share of the batch's; on the last stage
   std::optional<telemetry::PredictionMiss> miss;  // of a watched step
 };

@@ -12,7 +12,6 @@
 #include "engine/device/gpu.h"
 #include "engine/optim/kernels.h"
 #include "engine/optim/kernels_cuda.h"
-#include "engine/optim/serial.h"
 
 namespace twobw::optim {
 namespace {
@@ -34,18 +33,18 @@ T* as(const Tensor& tensor) {
   return reinterpret_cast<T*>(tensor.mutable_data_ptr());
 }
 
+cudaStream_t current_stream() {
+  return c10::cuda::getCurrentCUDAStream();
+}
+
 }  // namespace
 
 GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
                            const Tensor& initial, const Tensor& compute, bool predicts,
                            std::optional<weights::Range> shard)
-    : config_(config),
-      layout_(layout),
-      shard_(shard.value_or(weights::Range{.count = layout.size()})),
-      tensorwise_(config, layout, compute.scalar_type(), shard_),
-      state_(make_state(config, shard_.of(initial), compute.options(),
-                        predicts || compute.scalar_type() != at::kFloat)) {
+    : StageOptimizer(config, layout, shard, compute.scalar_type()) {
   const at::TensorOptions on_gpu = compute.options();
+  state_ = make_state(config, shard_.of(initial), on_gpu, predicts || compute.scalar_type() != at::kFloat);
   make_pieces(on_gpu);
   sum_ = at::zeros({1}, on_gpu.dtype(at::kDouble));
   control_ = upload(std::vector<cuda::Control>{{.last_scale = first_scale(config)}}, on_gpu);
@@ -59,7 +58,7 @@ void GpuOptimizer::make_pieces(const at::TensorOptions& on_gpu) {
     const GroupValues values = group_values(config_, parameter.spec.group_name(), parameter.spec.decay);
     const std::int64_t from = std::max(parameter.offset, shard_.begin);
     const std::int64_t to = std::min(parameter.offset + parameter.count, shard_.end());
-    if (!parameter.alias && !tensorwise_.has(parameter) && from < to)
+    if (!parameter.alias && !is_tensorwise(config_, parameter) && from < to)
       cuda::add_pieces(pieces, from - shard_.begin, to - from, static_cast<float>(values.weight_decay),
                        static_cast<float>(values.rate));
     if (!parameter.spec.tied_to.empty()) continue;  // its gradient belongs to the primary
@@ -80,28 +79,12 @@ void GpuOptimizer::make_pieces(const at::TensorOptions& on_gpu) {
   norms_ = at::empty({2, norm_count_}, on_gpu.dtype(at::kDouble));
 }
 
-Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient, cudaStream_t stream) {
+Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient) {
   Tensor norms = norms_[batch % 2];
   cuda::squared_norms(data_of(gradient), as<cuda::Piece>(norm_pieces_), norm_piece_count_,
                       as<int>(first_piece_), norm_count_, as<double>(partial_),
-                      norms.mutable_data_ptr<double>(), stream);
+                      norms.mutable_data_ptr<double>(), current_stream());
   return norms;
-}
-
-// Calls work(optimizer's figures).
-template <typename Work>
-void GpuOptimizer::with_rule(double learning_rate, const Work& work) const {
-  const auto rate = static_cast<float>(learning_rate);
-  const auto beta1 = static_cast<float>(config_.betas[0]), beta2 = static_cast<float>(config_.betas[1]);
-  const OptimizerRule kind = optimizer_kind(config_.name).rule;
-  if (kind == OptimizerRule::Sgd) {
-    work(cuda::Sgd{.learning_rate = rate, .momentum = static_cast<float>(config_.momentum)});
-  } else if (kind == OptimizerRule::Lion) {
-    work(cuda::Lion{.learning_rate = rate, .beta1 = beta1, .beta2 = beta2});
-  } else {
-    work(cuda::AdamW{
-        .learning_rate = rate, .beta1 = beta1, .beta2 = beta2, .eps = static_cast<float>(config_.eps)});
-  }
 }
 
 // The true weights may be in another buffer than the master.
@@ -112,6 +95,19 @@ StreamsOf<Compute> GpuOptimizer::streams_of(const Tensor& compute) const {
           .moment1 = data_of(state_.moment1),
           .moment2 = data_of(state_.moment2),
           .compute = compute.defined() ? as<Compute>(compute) : nullptr};
+}
+
+// Calls work(streams) for the format of the layers' weights.
+template <typename Work>
+void GpuOptimizer::with_streams(const Tensor& compute, const Work& work) const {
+  const at::ScalarType format = compute.defined() ? compute.scalar_type() : at::kFloat;
+  if (format == at::kBFloat16) {
+    work(streams_of<__nv_bfloat16>(compute));
+  } else if (format == at::kHalf) {
+    work(streams_of<__half>(compute));
+  } else {
+    work(streams_of<float>(compute));
+  }
 }
 
 void GpuOptimizer::prepare(std::span<const Tensor> norms, cudaStream_t stream) {
@@ -129,77 +125,72 @@ void GpuOptimizer::prepare(std::span<const Tensor> norms, cudaStream_t stream) {
   cuda::prepare(as<double>(sum_), config_.clip, as<cuda::Control>(control_), stream);
 }
 
-void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, const Tensor& all_gradients,
-                         const Tensor& all_sources, const Tensor& all_targets, cudaStream_t stream,
-                         const Prediction* next_of_all) {
+void GpuOptimizer::queue_update(double learning_rate, std::span<const Tensor> norms,
+                                const Tensor& all_gradients, const Tensor& all_sources,
+                                const Tensor& all_targets, const Prediction* next_of_all) {
+  const cudaStream_t stream = current_stream();
   prepare(norms, stream);
   const Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
                target = shard_.of(all_targets);
   const Prediction of_own = next_of_all != nullptr ? next_of_all->of(shard_) : Prediction();
   const Prediction* const next = next_of_all != nullptr ? &of_own : nullptr;
-  const Tensor& written = next != nullptr ? next->target : target;
-  const auto work = [&](auto streams) {
+  with_streams(next != nullptr ? next->target : target, [&](auto streams) {
     streams.gradient = data_of(gradient);
-    if (next == nullptr) {
-      return with_rule(learning_rate, [&](const auto& rule) {
-        cuda::apply(rule, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
-      });
+    if (!state_.master.defined()) {
+      streams.source = data_of(source);
+      streams.target = data_of(target);
+      streams.compute = nullptr;
     }
-    streams.partial_gradient = data_of(next->gradient);
-    with_rule(learning_rate, [&](const auto& rule) {
-      auto coming = rule;
-      coming.learning_rate = static_cast<float>(next->learning_rate);
-      cuda::apply_and_predict(rule, coming, static_cast<float>(next->ratio), streams,
-                              as<cuda::Piece>(pieces_), piece_count_, control(), stream);
-    });
-  };
-  if (written.defined() && written.scalar_type() == at::kBFloat16) {
-    work(streams_of<__nv_bfloat16>(written));
-  } else if (written.defined() && written.scalar_type() == at::kHalf) {
-    work(streams_of<__half>(written));
-  } else if (state_.master.defined()) {
-    work(streams_of<float>(written));
-  } else {
-    Streams streams = streams_of<float>({});
-    streams.source = data_of(source);
-    streams.target = data_of(target);
-    work(streams);
-  }
-  TensorwiseBuffers buffers = tensorwise_buffers(gradient, next == nullptr ? target : Tensor());
-  if (!state_.master.defined()) {
-    buffers.source = source;
-    buffers.target = target;
-    buffers.compute = Tensor();
-  }
+    if (next != nullptr) streams.partial_gradient = data_of(next->gradient);
+    std::visit(
+        [&](const auto& rule) {
+          const auto* pieces = as<cuda::Piece>(pieces_);
+          if (next == nullptr) return cuda::apply(rule, streams, pieces, piece_count_, control(), stream);
+          auto coming = rule;
+          coming.learning_rate = static_cast<float>(next->learning_rate);
+          cuda::apply_and_predict(rule, coming, static_cast<float>(next->ratio), streams, pieces,
+                                  piece_count_, control(), stream);
+        },
+        rule_for(config_, learning_rate));
+  });
   tensorwise_.apply(
-      buffers,
+      tensorwise_buffers(gradient, source, target, next == nullptr ? target : Tensor()),
       scalars_of(learning_rate, of_control<float>(offsetof(cuda::Control, gradient_scale), at::kFloat),
                  of_control<std::int32_t>(offsetof(cuda::Control, skip), at::kInt) != 0));
   cuda::count_update(as<cuda::Control>(control_), stream);
   ++judged_;
   if (next != nullptr) predict_tensorwise(*next);
-  // Gradients of other shards; behind them those of aliases, already summed into their partners'.
-  if (shard_.begin > 0) all_gradients.narrow(0, 0, shard_.begin).zero_();
-  if (layout_.gradient_size() > shard_.end())
-    all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
+  clear_other_gradients(all_gradients);
 }
 
-void GpuOptimizer::predict(const Prediction& of_all, cudaStream_t stream) {
+Applied GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, const Tensor& gradient,
+                            const Tensor& source, const Tensor& target) {
+  queue_update(learning_rate, norms, gradient, source, target);
+  const cudaStream_t stream = current_stream();
+  cuda::Control made;
+  device::check_cuda(cudaMemcpyAsync(&made, control(), sizeof made, cudaMemcpyDeviceToHost, stream),
+                     "cudaMemcpyAsync");
+  device::check_cuda(cudaStreamSynchronize(stream), "an update");
+  return applied_of(made);
+}
+
+Applied applied_of(const cuda::Control& control) {
+  return {.gradient_norm = std::sqrt(control.squared_norm),
+          .skipped = control.skip != 0,
+          .loss_scale = control.loss_scale};
+}
+
+void GpuOptimizer::predict(const Prediction& of_all) {
   const Prediction prediction = of_all.of(shard_);
-  const auto work = [&](auto streams) {
+  with_streams(prediction.target, [&](auto streams) {
     streams.partial_gradient = data_of(prediction.gradient);
-    with_rule(prediction.learning_rate, [&](const auto& rule) {
-      cuda::predict(rule, static_cast<float>(prediction.ratio), streams, as<cuda::Piece>(pieces_),
-                    piece_count_, control(), stream);
-    });
-  };
-  if (prediction.target.scalar_type() == at::kBFloat16) {
-    work(streams_of<__nv_bfloat16>(prediction.target));
-  } else if (prediction.target.scalar_type() == at::kHalf) {
-    work(streams_of<__half>(prediction.target));
-  } else {
-    work(streams_of<float>(prediction.target));
-  }
+    std::visit(
+        [&](const auto& rule) {
+          cuda::predict(rule, static_cast<float>(prediction.ratio), streams, as<cuda::Piece>(pieces_),
+                        piece_count_, control(), current_stream());
+        },
+        rule_for(config_, prediction.learning_rate));
+  });
   predict_tensorwise(prediction);
 }
 
@@ -207,15 +198,6 @@ void GpuOptimizer::predict(const Prediction& of_all, cudaStream_t stream) {
 template <typename T>
 Tensor GpuOptimizer::of_control(std::size_t offset, at::ScalarType type) const {
   return control_.narrow(0, static_cast<std::int64_t>(offset), sizeof(T)).view(type)[0];
-}
-
-TensorwiseBuffers GpuOptimizer::tensorwise_buffers(const Tensor& gradient, const Tensor& compute) const {
-  return {.source = state_.master,
-          .target = state_.master,
-          .gradient = gradient,
-          .moment1 = state_.moment1,
-          .moment2 = state_.moment2,
-          .compute = compute};
 }
 
 TensorwiseScalars GpuOptimizer::scalars_of(double learning_rate, const Tensor& gradient_scale,
@@ -230,7 +212,7 @@ void GpuOptimizer::predict_tensorwise(const Prediction& prediction) const {
   const Tensor scale = of_control<float>(offsetof(cuda::Control, last_scale), at::kFloat) *
                        static_cast<float>(prediction.ratio) /
                        of_control<float>(kScaling + offsetof(LossScaling, current), at::kFloat);
-  tensorwise_.predict(tensorwise_buffers(prediction.gradient, prediction.target),
+  tensorwise_.predict(tensorwise_buffers(prediction.gradient, {}, {}, prediction.target),
                       scalars_of(prediction.learning_rate, scale, Tensor()));
 }
 
@@ -269,51 +251,10 @@ void GpuOptimizer::add_to(Footprint& footprint) const {
   footprint[Term::Optimizer] += static_cast<double>(state_.bytes()) - master;
 }
 
-namespace {
-
-class SerialGpuOptimizer final : public SerialOptimizer {
- public:
-  SerialGpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
-                     const at::Tensor& compute, bool predicts)
-      : optimizer_(config.optimizer, layout, initial, compute, predicts) {
-    optimizer_.begin_scaling(loss_scaling_of(config.train));
-  }
-
-  at::Tensor squared_norms(std::int64_t update, const at::Tensor& gradient) override {
-    return optimizer_.squared_norms(update, gradient, c10::cuda::getCurrentCUDAStream());
-  }
-
-  Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
-                const at::Tensor& source, const at::Tensor& target) override {
-    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-    optimizer_.apply(learning_rate, norms, gradient, source, target, stream);
-    cuda::Control control;
-    device::check_cuda(
-        cudaMemcpyAsync(&control, optimizer_.control(), sizeof control, cudaMemcpyDeviceToHost, stream),
-        "cudaMemcpyAsync");
-    device::check_cuda(cudaStreamSynchronize(stream), "an update");
-    return {.gradient_norm = std::sqrt(control.squared_norm),
-            .skipped = control.skip != 0,
-            .loss_scale = control.loss_scale};
-  }
-
-  void predict(const Prediction& prediction) override {
-    optimizer_.predict(prediction, c10::cuda::getCurrentCUDAStream());
-  }
-
-  at::Tensor true_weights(const at::Tensor& newest) const override { return optimizer_.true_weights(newest); }
-
- private:
-  GpuOptimizer optimizer_;
-};
-
-}  // namespace
-
-std::unique_ptr<SerialOptimizer> make_serial_gpu_optimizer(const Config& config,
-                                                           const weights::Layout& layout,
-                                                           const at::Tensor& initial,
-                                                           const at::Tensor& compute, bool predicts) {
-  return std::make_unique<SerialGpuOptimizer>(config, layout, initial, compute, predicts);
+std::unique_ptr<StageOptimizer> make_gpu_optimizer(const OptimizerConfig& config,
+                                                   const weights::Layout& layout, const Tensor& initial,
+                                                   const Tensor& compute, bool predicts) {
+  return std::make_unique<GpuOptimizer>(config, layout, initial, compute, predicts);
 }
 
 }  // namespace twobw::optim

@@ -42,8 +42,8 @@ bool launches_forwards_late(const StageState& state) {
 // The place of one microbatch in flight, and its way through the layers: what graphs capture.
 class Slot {
  public:
-  // `pass` serves every microbatch; its tensors are where theirs are copied to. Refers to the model.
-  Slot(const models::Model& model, const StageSetup& setup, const models::MicrobatchContext& pass);
+  // `pass` serves every microbatch; its tensors are where theirs are copied to.
+  Slot(const StageState& state, const models::MicrobatchContext& pass) : state_(state), pass_(pass) {}
 
   const models::MicrobatchContext& pass() const { return pass_; }
 
@@ -54,42 +54,27 @@ class Slot {
   Tensors backward(std::span<const Tensor> parameters, const Tensors& gradients);
 
  private:
-  Tensors run(std::span<const Tensor> parameters) const;
-
-  const models::Model& model_;
-  int first_layer_, last_layer_;
-  bool recompute_;
+  const StageState& state_;
   models::MicrobatchContext pass_;
   Tensors leaves_;                    // the inputs as autograd sees them, until the backward
   torch::autograd::edge_list roots_;  // the outputs in the graph, until the backward; empty if recomputed
 };
 
-Slot::Slot(const models::Model& model, const StageSetup& setup, const models::MicrobatchContext& pass)
-    : model_(model),
-      first_layer_(setup.first_layer),
-      last_layer_(setup.last_layer),
-      recompute_(setup.recompute),
-      pass_(pass) {}
-
-Tensors Slot::run(std::span<const Tensor> parameters) const {
-  return models::run_layers(model_, first_layer_, last_layer_, parameters, leaves_, pass_);
-}
-
 Tensors Slot::forward(std::span<const Tensor> parameters, const Tensors& inputs) {
   leaves_.clear();
   for (const Tensor& input : inputs) leaves_.push_back(input.detach().set_requires_grad(true));
-  at::AutoGradMode with_graph(!recompute_);
-  const Tensors outputs = run(parameters);
-  if (!recompute_) roots_ = roots_of(outputs);
+  at::AutoGradMode with_graph(!state_.setup.recompute);
+  const Tensors outputs = state_.run_layers(parameters, leaves_, pass_);
+  if (!state_.setup.recompute) roots_ = roots_of(outputs);
   Tensors plain;
   for (const Tensor& output : outputs) plain.push_back(output.detach());
   return plain;
 }
 
 Tensors Slot::backward(std::span<const Tensor> parameters, const Tensors& gradients) {
-  if (recompute_) {
+  if (state_.setup.recompute) {
     at::AutoGradMode with_graph(true);
-    roots_ = roots_of(run(parameters));
+    roots_ = roots_of(state_.run_layers(parameters, leaves_, pass_));
   }
   run_backward(roots_, gradients);
   roots_.clear();
@@ -114,7 +99,7 @@ class GpuCompute final : public StageCompute {
   PendingStep step(const StepWork& work) override;
   void predict(const optim::Prediction& prediction) override {
     host_copies_.await();
-    optimizer_.predict(prediction, stream_);
+    optimizer_.predict(prediction);
   }
   Tensor host_copy(const Tensor& tensor) override { return host_copies_.copy(tensor); }
   void finish_snapshot(Snapshot& snapshot) override;
@@ -186,7 +171,7 @@ void GpuCompute::make_slots() {
       if (fields.has(field)) pass.batch[field] = data::make_field(field, sequences, context, on_gpu).zero_();
     }
     if (state_.config.model.dropout > 0) pass.key_on_gpu = at::zeros({1}, on_gpu.dtype(at::kLong));
-    slots_.emplace_back(state_.model, state_.setup, pass);
+    slots_.emplace_back(state_, pass);
     state_.footprint[Term::Inputs] += 8.0 * static_cast<double>(fields.count(sequences, context));
   }
 }
@@ -267,9 +252,8 @@ Tensors GpuCompute::backward(std::int64_t microbatch, int index, std::int64_t ge
 }
 
 transport::Norms GpuCompute::squared_norms(std::int64_t batch) {
-  // The current stream may be that of a sum (engine/transport/replica_sum.h).
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  const Tensor norms = optimizer_.squared_norms(batch, state_.gradients.flat(batch), stream);
+  // On the current stream, which may be that of a sum (engine/transport/replica_sum.h).
+  const Tensor norms = optimizer_.squared_norms(batch, state_.gradients.flat(batch));
   return {.on_gpu = norms, .ready = device::record_stream_event()};
 }
 
@@ -278,15 +262,13 @@ PendingStep GpuCompute::step(const StepWork& work) {
   Tensors of_stages;
   for (const transport::Norms& of_stage : work.norms)
     of_stages.push_back(of_stage.on_gpu.defined() ? of_stage.on_gpu : pinned(of_stage.values));
-  optimizer_.apply(work.learning_rate, of_stages, state_.gradients.flat(work.update), work.source,
-                   work.target, stream_, work.next);
+  optimizer_.queue_update(work.learning_rate, of_stages, state_.gradients.flat(work.update), work.source,
+                          work.target, work.next);
   if (work.miss != nullptr) work.miss->finish(state_.true_weights());
   results_.fetch_control(work.update, optimizer_.control());
   return [this, update = work.update] {
     const gpu::Results::Result& result = results_.await(update);
-    StepResult step{.gradient_norm = std::sqrt(result.control.squared_norm),
-                    .skipped = result.control.skip != 0,
-                    .loss_scale = result.control.loss_scale};
+    StepResult step{optim::applied_of(result.control)};
     if (state_.is_last()) step.loss = result.loss;
     return step;
   };
