@@ -17,6 +17,11 @@ std::size_t ring_size(std::int64_t least) {
   return std::bit_ceil(static_cast<std::size_t>(least));
 }
 
+// The heap keeps its largest on top.
+constexpr auto later = [](const auto& a, const auto& b) {
+  return a.time != b.time ? a.time > b.time : a.who > b.who;
+};
+
 }  // namespace
 
 DiscreteEvents::DiscreteEvents(const Spec& spec, const System& system, Recording recording)
@@ -113,15 +118,6 @@ std::vector<schedule::Event> DiscreteEvents::take_events() {
 }
 
 // --- The event loop ---
-
-namespace {
-
-// The heap keeps its largest on top.
-constexpr auto later = [](const auto& a, const auto& b) {
-  return a.time != b.time ? a.time > b.time : a.who > b.who;
-};
-
-}  // namespace
 
 void DiscreteEvents::queue(double time, int who) {
   turns_.push_back({time, who});

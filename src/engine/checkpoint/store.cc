@@ -121,11 +121,6 @@ void publish_newest(const std::string& store, const std::string& temporary, cons
   replace_text(store + "/latest", fs::path(folder).filename().string() + "\n");
 }
 
-bool is_file(const std::string& path) {
-  std::error_code unreadable;
-  return fs::is_regular_file(path, unreadable);
-}
-
 bool is_folder(const std::string& path) {
   std::error_code unreadable;
   return fs::is_directory(path, unreadable);

@@ -119,14 +119,6 @@ class Dataset final : public Source {
   std::int64_t bucket_;
 };
 
-}  // namespace
-
-std::unique_ptr<Source> make_dataset(std::vector<WeightedExamples> parts, int bucket) {
-  return std::make_unique<Dataset>(std::move(parts), bucket);
-}
-
-namespace {
-
 // For windows whose targets are the next tokens.
 StreamDemand one_more(int vocab, int length) {
   return {.vocab = vocab, .context = length, .window = length + 1};
@@ -156,6 +148,10 @@ std::unique_ptr<Source> open_alone(const std::string& key, const std::string& pa
 }
 
 }  // namespace
+
+std::unique_ptr<Source> make_dataset(std::vector<WeightedExamples> parts, int bucket) {
+  return std::make_unique<Dataset>(std::move(parts), bucket);
+}
 
 std::unique_ptr<Source> open_source(const std::string& key, const Corpora& given, const Config& config) {
   const ModelHead head = architecture::head_of(config.model);

@@ -1,10 +1,10 @@
 #include "engine/data/stream.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
+#include "core/base/text_file.h"
 #include "text/corpus/indexed_file.h"
 #include "text/corpus/summary.h"
 
@@ -100,10 +100,6 @@ std::unique_ptr<TokenStream> open_stream(const std::string& key, const std::stri
                                          const StreamDemand& demand) {
   if (path == "synthetic") return make_synthetic_stream(demand.vocab);
   if (corpus::names_token_file(path)) return open_token_file(key, path, demand);
-  std::error_code unreadable;
-  const auto is_file = [&](const std::string& name) {
-    return std::filesystem::is_regular_file(name, unreadable);
-  };
   if (!is_file(path) && is_file(path + "-train.idx")) {
     fail_input("{0} is '{1}', which does not exist; prepare made '{1}-train' and perhaps '{1}-validation'",
                key, path);

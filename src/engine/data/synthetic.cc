@@ -24,10 +24,9 @@ class SyntheticTokens {
   std::uint64_t vocab_;
 };
 
-class SyntheticSource final : public Source {
+// A source whose batches follow from a key.
+class KeyedSource : public Source {
  public:
-  explicit SyntheticSource(int vocab) : tokens_(vocab) {}
-
   Batch random(const Draw& draw, int b, int length, BatchFields fields) const override {
     return make(draw.key, b, length, fields);
   }
@@ -36,10 +35,18 @@ class SyntheticSource final : public Source {
     return make(random_key(hash_text("validation"), index), b, length, fields);
   }
 
+ private:
+  virtual Batch make(std::uint64_t key, int b, int length, BatchFields fields) const = 0;
+};
+
+class SyntheticSource final : public KeyedSource {
+ public:
+  explicit SyntheticSource(int vocab) : tokens_(vocab) {}
+
   std::string describe() const override { return "synthetic " + tokens_.describe(); }
 
  private:
-  Batch make(std::uint64_t key, int b, int length, BatchFields fields) const {
+  Batch make(std::uint64_t key, int b, int length, BatchFields fields) const override {
     return windows(b, length, fields, [&](int row, std::int64_t* to, int offset) {
       std::int64_t token = tokens_.token_for(random_key(key, row));
       for (int i = 0; i < length; ++i) {
@@ -86,20 +93,12 @@ struct SyntheticSequence {
   double value = 0;
 };
 
-class SyntheticSequences final : public Source {
+class SyntheticSequences final : public KeyedSource {
  public:
   explicit SyntheticSequences(const ModelConfig& model)
       : masks_(architecture::head_of(model) == ModelHead::MaskedLm),
         model_(model),
         text_(masks_ ? std::max(model.vocab - 1, 1) : model.vocab) {}
-
-  Batch random(const Draw& draw, int b, int length, BatchFields fields) const override {
-    return make(draw.key, b, length, fields);
-  }
-
-  Batch sequential(std::int64_t index, int b, int length, BatchFields fields) const override {
-    return make(random_key(hash_text("validation"), index), b, length, fields);
-  }
 
   BatchFields fields() const override {
     return {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Lengths, Field::Labels, Field::Values};
@@ -112,7 +111,7 @@ class SyntheticSequences final : public Source {
   }
 
  private:
-  Batch make(std::uint64_t key, int b, int length, BatchFields fields) const {
+  Batch make(std::uint64_t key, int b, int length, BatchFields fields) const override {
     const Batch batch = make_batch(fields, this->fields(), b, length);
     for (int row = 0; row < b; ++row) put(make_sequence(random_key(key, row), length), BatchRow(batch, row));
     return batch;

@@ -198,9 +198,10 @@ void ReadAhead::release(std::int64_t number) {
   changed_.notify_all();
 }
 
-ReadAheadSetup read_ahead_setup(const Config& config, const MicrobatchSource& microbatches) {
+ReadAheadSetup read_ahead_setup(const Config& config, const MicrobatchSource& microbatches, int held) {
   return {.name = "data",
           .ahead = microbatches.fields().empty() ? 0 : config.pipeline.prefetch,
+          .held = held,
           .timeout = config.pipeline.timeout};
 }
 

@@ -128,7 +128,7 @@ class ReadAhead {
 };
 
 // How a stage reads its microbatches ahead.
-ReadAheadSetup read_ahead_setup(const Config& config, const MicrobatchSource& microbatches);
+ReadAheadSetup read_ahead_setup(const Config& config, const MicrobatchSource& microbatches, int held = 0);
 
 // The training microbatches of a stage on CPU cores, read ahead of it.
 class Feed {

@@ -52,13 +52,7 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
     message = describe_failure(error);
   }
   if (!who.empty()) message = fmt::format("{}: {}", who, message);
-  std::string at = report();
-  {
-    std::lock_guard lock(failure_mutex_);
-    if (failures_.empty()) report_ = std::move(at);
-    failures_.push_back({.message = message, .stuck = stuck, .wrong_input = wrong_input});
-    hub_.cancel();
-  }
+  end_by({message, wrong_input}, stuck);
   if (exchange_)
     exchange_->processes().abort(
         {stuck ? fmt::format("the pipeline is stuck; {}", message) : message, wrong_input});
@@ -76,12 +70,19 @@ void Pipeline::fail_link(const std::string& name, const std::exception_ptr& fail
 }
 
 void Pipeline::fail_from_afar(const control::Failure& failure) {
-  std::string at = report();
-  std::lock_guard lock(failure_mutex_);
-  if (failures_.empty()) report_ = std::move(at);
-  failures_.push_back({.message = failure.reason, .wrong_input = failure.wrong_input});
-  hub_.cancel();
+  end_by(failure, /*stuck=*/false);
   if (gpu_paths_) gpu_paths_->abort();
+}
+
+void Pipeline::end_by(const control::Failure& failure, bool stuck) {
+  std::string at = report();
+  const std::lock_guard lock(failure_mutex_);
+  if (!failure_) {
+    report_ = std::move(at);
+    failure_ = failure;
+    stuck_ = stuck;
+  }
+  hub_.cancel();
 }
 
 // Also from another thread while the pipeline is being made.
@@ -131,14 +132,13 @@ void Pipeline::run() {
   run_on_threads(static_cast<int>(here.size()), [&](int i) { run_worker(here[i]); });
   if (exchange_) finish_exchange();
   std::lock_guard lock(failure_mutex_);
-  ended_ = failures_.empty();
+  ended_ = !failure_;
   if (ended_) return;
-  const Failure& first = failures_.front();
-  if (first.wrong_input) throw InputError(first.message);
+  if (failure_->wrong_input) throw InputError(failure_->reason);
   const std::string at = report_.substr(0, report_.find_last_not_of('\n') + 1);
-  if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, at);
-  if (options_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);
-  throw RunError(first.message);
+  if (stuck_) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", failure_->reason, at);
+  if (options_.processes) fail_run("{}; the workers here were at:\n{}", failure_->reason, at);
+  throw RunError(failure_->reason);
 }
 
 void Pipeline::request_stop() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,11 +53,6 @@ class Pipeline {
 
  private:
   friend struct FailureProbe;  // of tests
-  struct Failure {
-    std::string message;
-    bool stuck = false;
-    bool wrong_input = false;
-  };
   struct WorkerParts {
     StageSetup setup;
     Ports ports;
@@ -91,6 +87,8 @@ class Pipeline {
   void fail(const std::string& who, const std::exception_ptr& failure);
   void fail_link(const std::string& name, const std::exception_ptr& failure);
   void fail_from_afar(const control::Failure& failure);
+  // The first failure counts. `stuck`: a wait timed out.
+  void end_by(const control::Failure& failure, bool stuck);
 
   const Setup& setup_;
   PipelineOptions options_;
@@ -113,8 +111,9 @@ class Pipeline {
   std::vector<std::unique_ptr<transport::RemoteGather>> remote_gathers_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by number; null in other processes
   std::mutex failure_mutex_;
-  std::vector<Failure> failures_;
-  std::string report_;
+  std::optional<control::Failure> failure_;
+  bool stuck_ = false;
+  std::string report_;  // when it failed
   bool ended_ = false;  // without failure
   std::chrono::steady_clock::time_point start_;
 };

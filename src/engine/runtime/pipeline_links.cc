@@ -10,6 +10,35 @@
 
 namespace twobw::runtime {
 
+namespace {
+
+// Source rank for `to[index]`: itself if it is in `from`, else round-robin.
+int source_of(int index, const std::vector<int>& to, const std::vector<int>& from) {
+  const auto own = std::ranges::find(from, to[index]);
+  return own != from.end() ? *own : from[index % from.size()];
+}
+
+using transport::SumRange;
+using transport::SumRanges;
+
+// Flat ranges of tied weights, rising; none for aliases.
+std::vector<weights::Range> tied_weights(const weights::Layout& layout, Ties which) {
+  std::vector<weights::Range> tied;
+  for (const weights::Tie& tie : layout.ties()) {
+    if (which == Ties::WithinTheStage && tie.spans()) continue;
+    const weights::Parameter& parameter = layout.parameters()[tie.primary >= 0 ? tie.primary : tie.copy];
+    tied.push_back({parameter.offset, weights::Layout::room_of(parameter.count)});
+  }
+  std::ranges::sort(tied, {}, &weights::Range::begin);
+  return tied;
+}
+
+void add_range(SumRanges& ranges, std::int64_t begin, std::int64_t end, int owner) {
+  if (end > begin) ranges.push_back({.begin = begin, .count = end - begin, .owner = owner});
+}
+
+}  // namespace
+
 const device::Device& Pipeline::device_of(const StageSetup& stage) const {
   return setup_.devices[stage.replica * setup_.spec.shape.stages + stage.stage];
 }
@@ -141,16 +170,6 @@ StageSetup Pipeline::setup_of(int replica, int stage) const {
       .position = options_.restored ? options_.restored->position() : DataPosition()};
 }
 
-namespace {
-
-// Source rank for `to[index]`: itself if it is in `from`, else round-robin.
-int source_of(int index, const std::vector<int>& to, const std::vector<int>& from) {
-  const auto own = std::ranges::find(from, to[index]);
-  return own != from.end() ? *own : from[index % from.size()];
-}
-
-}  // namespace
-
 // For each tie that spans stages, by the name of the weights: a worker of the copy's stage sends to one of
 // the primary's, and the answer goes to every copy. In every process one replica represents a stage; all have
 // the same sum, so each end receives from one of them.
@@ -212,29 +231,6 @@ void Pipeline::join_ties(std::vector<WorkerParts>& workers) {
     }
   }
 }
-
-namespace {
-
-using transport::SumRange;
-using transport::SumRanges;
-
-// Flat ranges of tied weights, rising; none for aliases.
-std::vector<weights::Range> tied_weights(const weights::Layout& layout, Ties which) {
-  std::vector<weights::Range> tied;
-  for (const weights::Tie& tie : layout.ties()) {
-    if (which == Ties::WithinTheStage && tie.spans()) continue;
-    const weights::Parameter& parameter = layout.parameters()[tie.primary >= 0 ? tie.primary : tie.copy];
-    tied.push_back({parameter.offset, weights::Layout::room_of(parameter.count)});
-  }
-  std::ranges::sort(tied, {}, &weights::Range::begin);
-  return tied;
-}
-
-void add_range(SumRanges& ranges, std::int64_t begin, std::int64_t end, int owner) {
-  if (end > begin) ranges.push_back({.begin = begin, .count = end - begin, .owner = owner});
-}
-
-}  // namespace
 
 SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::Range>& shards,
                      Ties summed_everywhere) {

@@ -58,18 +58,8 @@ HostDevices host_devices() {
 std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts) {
   std::vector<device::CoreSet> shares;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const HostDevices& own = hosts[rank];
-    const auto is_beside = [&](const HostDevices& other) { return other.machine == own.machine; };
-    const auto is_bound_apart = [&](const HostDevices& other) {
-      return is_beside(other) && other.cores != own.cores;
-    };
-    if (std::ranges::any_of(hosts, is_bound_apart)) {
-      shares.push_back({.cores = own.cores});
-      continue;
-    }
-    const auto count = static_cast<int>(std::ranges::count_if(hosts, is_beside));
-    const auto before = std::count_if(hosts.begin(), hosts.begin() + static_cast<int>(rank), is_beside);
-    shares.push_back(device::deal_cores(count, own.cores)[static_cast<std::size_t>(before)]);
+    const HostShare share = share_of(hosts, rank, &HostDevices::cores);
+    shares.push_back(device::deal_cores(share.processes, hosts[rank].cores)[share.before]);
   }
   return shares;
 }

@@ -28,13 +28,29 @@ struct HostDevices {
   friend bool operator==(const HostDevices&, const HostDevices&) = default;
 };
 
+// The processes that share the devices of a rank, and its index among them. Processes of one host that see
+// the same devices divide them; if a launcher gave them different ones, each keeps its own.
+struct HostShare {
+  int processes = 1, before = 0;
+};
+template <typename Devices>
+HostShare share_of(const std::vector<HostDevices>& hosts, std::size_t rank, Devices HostDevices::*devices) {
+  HostShare share{.processes = 0};
+  for (std::size_t other = 0; other < hosts.size(); ++other) {
+    if (hosts[other].machine != hosts[rank].machine) continue;
+    if (hosts[other].*devices != hosts[rank].*devices) return {};
+    share.processes += 1;
+    share.before += other < rank ? 1 : 0;
+  }
+  return share;
+}
+
 // Meaning of `devices: auto` in fp32. SameBits: CPU cores, where results do not depend on the layout.
 enum class AutoDevices { Fast, SameBits };
 
 HostDevices host_devices();
 
-// The cores of each rank. Processes of one host with the same cores divide them; with different cores, as
-// bound by a launcher, each keeps its own.
+// The cores of each rank (share_of()).
 std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts);
 
 // The device of each worker, by its number: from the configuration's list, with an entry for each, or its

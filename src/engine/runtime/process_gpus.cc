@@ -20,32 +20,14 @@ std::string version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-// The GPUs that a process sees, the number of processes that share them, and its index among these.
-struct SharedGpus {
-  int gpus = 0, processes = 1, before = 0;
-};
-
-SharedGpus shared_by(const std::vector<HostDevices>& hosts, std::size_t rank) {
-  const HostDevices& own = hosts[rank];
-  const auto is_beside = [&](const HostDevices& other) { return other.machine == own.machine; };
-  const auto sees_others = [&](const HostDevices& other) {
-    return is_beside(other) && other.gpus != own.gpus;
-  };
-  const auto gpus = static_cast<int>(own.gpus.size());
-  if (std::ranges::any_of(hosts, sees_others)) return {.gpus = gpus};
-  const auto before = std::count_if(hosts.begin(), hosts.begin() + static_cast<int>(rank), is_beside);
-  return {.gpus = gpus,
-          .processes = static_cast<int>(std::ranges::count_if(hosts, is_beside)),
-          .before = static_cast<int>(before)};
-}
-
 // The GPUs of `each` workers of every process.
 std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostDevices>& hosts, int each) {
   std::vector<std::vector<GpuSlice>> dealt;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const SharedGpus shared = shared_by(hosts, rank);
-    const std::vector<GpuSlice> all = deal_gpus(shared.gpus, each * shared.processes);
-    const auto first = all.begin() + shared.before * each;
+    const HostShare share = share_of(hosts, rank, &HostDevices::gpus);
+    const auto gpus = static_cast<int>(hosts[rank].gpus.size());
+    const std::vector<GpuSlice> all = deal_gpus(gpus, each * share.processes);
+    const auto first = all.begin() + share.before * each;
     dealt.emplace_back(first, first + each);
   }
   return dealt;
@@ -55,13 +37,15 @@ std::string count_gpus(std::size_t count) {
   return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
-// The number of GPUs that every process can have to itself; 1 if some share theirs.
+// The number of GPUs that a process can have to itself; 0 if it shares one.
+int own_gpus(const std::vector<HostDevices>& hosts, std::size_t rank) {
+  return static_cast<int>(hosts[rank].gpus.size()) / share_of(hosts, rank, &HostDevices::gpus).processes;
+}
+
+// The number that every process can have to itself; 1 if some share theirs.
 int gpus_each(const std::vector<HostDevices>& hosts) {
   std::vector<int> own;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const SharedGpus shared = shared_by(hosts, rank);
-    own.push_back(std::max(1, shared.gpus / shared.processes));
-  }
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) own.push_back(std::max(1, own_gpus(hosts, rank)));
   return *std::ranges::min_element(own);
 }
 
@@ -135,8 +119,7 @@ int workers_each(const Config& config, const std::vector<HostDevices>& hosts) {
 std::string obstacle_to_gpus(const Config& config, const std::vector<HostDevices>& hosts) {
   const int each = workers_each(config, hosts);
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const SharedGpus shared = shared_by(hosts, rank);
-    const int own = shared.gpus / shared.processes;
+    const int own = own_gpus(hosts, rank);
     if (own >= each) continue;
     if (hosts.size() == 1) {
       return fmt::format(

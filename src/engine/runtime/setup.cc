@@ -18,30 +18,6 @@
 
 namespace twobw::runtime {
 
-schedule::Spec spec_of(const Config& config) {
-  return {.shape = config.pipeline,
-          .updates = config.train.updates,
-          .sync_updates = config.pipeline.sync_updates,
-          .evaluate_every = config.train.eval_every};
-}
-
-void check_split(const Config& config, const models::Model& model) {
-  const int layers = model.size();
-  const PipelineConfig& pipeline = config.pipeline;
-  if (pipeline.stages > layers) {
-    fail_input(
-        "pipeline.stages is {}, but the model has {}: a stage would have no layer; at most {} stages are "
-        "allowed",
-        pipeline.stages, architecture::describe(model.layers), layers);
-  }
-  if (pipeline.split.empty()) return;
-  const int covered = std::accumulate(pipeline.split.begin(), pipeline.split.end(), 0);
-  if (covered != layers) {
-    fail_input("pipeline.split is [{}], which covers {} layers; it must cover the model's {}",
-               fmt::join(pipeline.split, ", "), covered, architecture::describe(model.layers));
-  }
-}
-
 namespace {
 
 void check_groups(const Config& config, const models::Model& model) {
@@ -87,23 +63,6 @@ std::vector<device::Device> bind_workers(const Config& config, int workers) {
   return devices;
 }
 
-}  // namespace
-
-// A run on tokens does not need its tokenizer, but generating text from its model does.
-void check_tokenizer(const Config& config) {
-  const std::string& name = config.data.tokenizer;
-  const bool encodes = architecture::is_sequence_head(architecture::head_of(config.model)) &&
-                       !(is_synthetic(config.data.train) && is_synthetic(config.data.validation));
-  if (name == "bytes" && !encodes) return;
-  const auto tokens = tokenizer::load_tokenizer(name)->vocab_size();
-  if (tokens > config.model.vocab) {
-    fail_input("model.vocab is {}, but data.tokenizer '{}' has {} tokens; it must be at least {}",
-               config.model.vocab, name, tokens, tokens);
-  }
-}
-
-namespace {
-
 // A family of somebody's own may read more of a batch than its head is given.
 void check_fields(const Setup& setup) {
   const ModelConfig& model = setup.config.model;
@@ -124,6 +83,43 @@ void check_buckets(const Config& config) {
 }
 
 }  // namespace
+
+schedule::Spec spec_of(const Config& config) {
+  return {.shape = config.pipeline,
+          .updates = config.train.updates,
+          .sync_updates = config.pipeline.sync_updates,
+          .evaluate_every = config.train.eval_every};
+}
+
+void check_split(const Config& config, const models::Model& model) {
+  const int layers = model.size();
+  const PipelineConfig& pipeline = config.pipeline;
+  if (pipeline.stages > layers) {
+    fail_input(
+        "pipeline.stages is {}, but the model has {}: a stage would have no layer; at most {} stages are "
+        "allowed",
+        pipeline.stages, architecture::describe(model.layers), layers);
+  }
+  if (pipeline.split.empty()) return;
+  const int covered = std::accumulate(pipeline.split.begin(), pipeline.split.end(), 0);
+  if (covered != layers) {
+    fail_input("pipeline.split is [{}], which covers {} layers; it must cover the model's {}",
+               fmt::join(pipeline.split, ", "), covered, architecture::describe(model.layers));
+  }
+}
+
+// A run on tokens does not need its tokenizer, but generating text from its model does.
+void check_tokenizer(const Config& config) {
+  const std::string& name = config.data.tokenizer;
+  const bool encodes = architecture::is_sequence_head(architecture::head_of(config.model)) &&
+                       !(is_synthetic(config.data.train) && is_synthetic(config.data.validation));
+  if (name == "bytes" && !encodes) return;
+  const auto tokens = tokenizer::load_tokenizer(name)->vocab_size();
+  if (tokens > config.model.vocab) {
+    fail_input("model.vocab is {}, but data.tokenizer '{}' has {} tokens; it must be at least {}",
+               config.model.vocab, name, tokens, tokens);
+  }
+}
 
 std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count, AutoDevices policy) {
   const std::vector<HostDevices> here = {host_devices()};

@@ -15,8 +15,8 @@ using transport::Tag;
 
 namespace {
 
-constexpr std::int64_t kWatchEvery =
-    20;  // updates from one look at predictions to the next; it is two passes
+// Updates from one look at predictions to the next, which is two passes.
+constexpr std::int64_t kWatchEvery = 20;
 
 }  // namespace
 

@@ -80,7 +80,6 @@ class Worker {
   };
   void execute(const schedule::Instruction& instruction);
   void begin_batch(std::int64_t batch);
-  void forward(const schedule::Instruction& instruction);
   void reduce_gradients(std::int64_t batch);
   void help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum);
   void reduce_partial(std::int64_t batch);

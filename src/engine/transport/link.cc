@@ -21,6 +21,11 @@ std::string describe(const Tag& tag) {
   return "?";
 }
 
+Term purpose_of(const Tag& tag) {
+  const bool gradient = tag.kind == Tag::Kind::Gradient || tag.kind == Tag::Kind::TiedGradient;
+  return gradient ? Term::Working : Term::Inputs;
+}
+
 TensorShapes shapes_of(const Tensors& tensors) {
   TensorShapes shapes;
   for (const at::Tensor& tensor : tensors)
@@ -42,12 +47,6 @@ Message Mailbox::take(const Tag& tag) {
 }
 
 namespace {
-
-// The memory term of a received tensor. Gradients are consumed by the next computation.
-Term purpose_of(const Tag& tag) {
-  const bool gradient = tag.kind == Tag::Kind::Gradient || tag.kind == Tag::Kind::TiedGradient;
-  return gradient ? Term::Working : Term::Inputs;
-}
 
 class LocalLink final : public Link {
  public:

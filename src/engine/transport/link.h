@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/memory_terms.h"
 #include "engine/device/clock.h"
 #include "engine/transport/wait_hub.h"
 
@@ -28,6 +29,8 @@ struct Tag {
 };
 
 std::string describe(const Tag& tag);
+// The memory term of a received tensor. Gradients are consumed by the next computation.
+Term purpose_of(const Tag& tag);
 
 // Microbatches of an evaluation in flight between two stages. Training is limited by its microbatches in
 // flight; forwards alone would run ahead and fill the memory.

@@ -139,8 +139,7 @@ class ReceivingEnd final : public Link {
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
     if (end_.gpu && !message.tensors.empty()) return end_.gpu->take(std::move(message));
-    for (at::Tensor& tensor : message.tensors)
-      tensor = device::adopt(tensor, is_gradient(tag) ? Term::Working : Term::Inputs);
+    for (at::Tensor& tensor : message.tensors) tensor = device::adopt(tensor, purpose_of(tag));
     return std::move(message.tensors);
   }
 
@@ -150,10 +149,6 @@ class ReceivingEnd final : public Link {
     Tensors tensors;
     Transfers transfers;
   };
-
-  static bool is_gradient(const Tag& tag) {
-    return tag.kind == Tag::Kind::Gradient || tag.kind == Tag::Kind::TiedGradient;
-  }
 
   Incoming post(int tag, const TensorShapes& shapes) {
     Incoming incoming;

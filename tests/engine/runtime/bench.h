@@ -96,7 +96,7 @@ struct FailureProbe {
   static void await(Pipeline& pipeline) {
     const auto failed = [&] {
       const std::lock_guard lock(pipeline.failure_mutex_);
-      return !pipeline.failures_.empty();
+      return pipeline.failure_.has_value();
     };
     while (!failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

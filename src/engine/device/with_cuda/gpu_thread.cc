@@ -136,6 +136,20 @@ int multiprocessors_of(int gpu) {
   return count;
 }
 
+class AllocatorMeter final : public Meter {
+ public:
+  explicit AllocatorMeter(int gpu) : gpu_(static_cast<c10::DeviceIndex>(gpu)) {}
+  double live() const override { return static_cast<double>(statistics().current); }
+  double peak() const override { return static_cast<double>(statistics().peak); }
+  void reset_peak() override { c10::cuda::CUDACachingAllocator::resetPeakStats(gpu_); }
+
+ private:
+  c10::CachingAllocator::Stat statistics() const {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(gpu_).allocated_bytes[0];
+  }
+  c10::DeviceIndex gpu_;
+};
+
 }  // namespace
 
 struct GpuThread::State {
@@ -279,24 +293,6 @@ std::string describe_gpu(const GpuSlice& slice) {
   if (slice.slices == 1) return fmt::format("cuda: {}", gpu_name(slice));
   return fmt::format("cuda: one of {} slices of {}", slice.slices, gpu_name(slice));
 }
-
-namespace {
-
-class AllocatorMeter final : public Meter {
- public:
-  explicit AllocatorMeter(int gpu) : gpu_(static_cast<c10::DeviceIndex>(gpu)) {}
-  double live() const override { return static_cast<double>(statistics().current); }
-  double peak() const override { return static_cast<double>(statistics().peak); }
-  void reset_peak() override { c10::cuda::CUDACachingAllocator::resetPeakStats(gpu_); }
-
- private:
-  c10::CachingAllocator::Stat statistics() const {
-    return c10::cuda::CUDACachingAllocator::getDeviceStats(gpu_).allocated_bytes[0];
-  }
-  c10::DeviceIndex gpu_;
-};
-
-}  // namespace
 
 std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice) {
   return std::make_unique<AllocatorMeter>(slice.gpu);

@@ -1,8 +1,5 @@
 #include "engine/runtime/gpu/graphs.h"
 
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAFunctions.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -93,33 +90,9 @@ void Graphs::count_shared(double peak) {
   footprint_[Term::Working] += highest - std::exchange(shared_bytes_, highest);
 }
 
-namespace {
-
-c10::DeviceIndex this_gpu() {
-  return static_cast<c10::DeviceIndex>(c10::cuda::current_device());
-}
-
-c10::CachingAllocator::Stat allocated() {
-  return c10::cuda::CUDACachingAllocator::getDeviceStats(this_gpu()).allocated_bytes[0];
-}
-
-}  // namespace
-
 std::mutex& capture_mutex() {
   static std::mutex mutex;
   return mutex;
-}
-
-Watermark::Watermark() : before_(allocated().current) {
-  c10::cuda::CUDACachingAllocator::resetPeakStats(this_gpu());
-}
-
-double Watermark::live() const {
-  return static_cast<double>(allocated().current - before_);
-}
-
-double Watermark::peak() const {
-  return static_cast<double>(allocated().peak - before_);
 }
 
 double bytes_of(const models::Tensors& tensors) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAFunctions.h>
 
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "core/base/memory_terms.h"
+#include "engine/device/device.h"
 #include "engine/models/layer.h"
 
 namespace twobw::runtime::gpu {
@@ -71,12 +73,13 @@ std::mutex& capture_mutex();
 // Bytes allocated on the thread's GPU since its construction. One at a time, with capture_mutex() held.
 class Watermark {
  public:
-  Watermark();
-  double live() const;
-  double peak() const;
+  Watermark() { meter_->reset_peak(); }
+  double live() const { return meter_->live() - before_; }
+  double peak() const { return meter_->peak() - before_; }
 
  private:
-  std::int64_t before_;
+  std::unique_ptr<device::Meter> meter_ = device::make_gpu_meter({.gpu = c10::cuda::current_device()});
+  double before_ = meter_->live();
 };
 
 double bytes_of(const models::Tensors& tensors);

@@ -18,12 +18,6 @@ using at::Tensor;
 using device::check_cuda;
 using models::Tensors;
 
-ReadAheadSetup setup_of(const Config& config, const MicrobatchSource& microbatches, int held) {
-  ReadAheadSetup setup = read_ahead_setup(config, microbatches);
-  setup.held = held;
-  return setup;
-}
-
 Tensors places_for(const Tensors& tensors) {
   Tensors places;
   for (const Tensor& tensor : tensors) places.push_back(at::empty_like(tensor));
@@ -43,7 +37,7 @@ Uploads::Uploads(const Config& config, const MicrobatchSource& microbatches, int
       stream_(stream),
       sent_(static_cast<std::size_t>(kOnTheirWay + config.pipeline.prefetch)),
       buffer_(sent_.size() * static_cast<std::size_t>(count_)),
-      ahead_(setup_of(config, microbatches, kOnTheirWay),
+      ahead_(read_ahead_setup(config, microbatches, /*held=*/kOnTheirWay),
              [this](std::int64_t microbatch) { read(microbatch); }) {}
 
 void Uploads::read(std::int64_t microbatch) {

@@ -138,22 +138,15 @@ class GlooWire final : public Wire {
   int size() const override { return group_->getSize(); }
 
   std::shared_ptr<Transfer> send(int to, int tag, const at::Tensor& tensor) override {
-    return post_send(to, tag, tensor);
+    return post(to, tensor, [&](std::vector<at::Tensor>& one) { return group_->send(one, to, tag); });
   }
   std::shared_ptr<Transfer> receive(int from, int tag, const at::Tensor& into) override {
-    return post_receive(from, tag, into);
+    return post(from, into, [&](std::vector<at::Tensor>& one) { return group_->recv(one, from, tag); });
   }
 
   void abort() override { works_->abort(); }
 
  private:
-  std::shared_ptr<GlooTransfer> post_send(int to, int tag, const at::Tensor& tensor) {
-    return post(to, tensor, [&](std::vector<at::Tensor>& one) { return group_->send(one, to, tag); });
-  }
-  std::shared_ptr<GlooTransfer> post_receive(int from, int tag, const at::Tensor& into) {
-    return post(from, into, [&](std::vector<at::Tensor>& one) { return group_->recv(one, from, tag); });
-  }
-
   template <typename Post>
   std::shared_ptr<GlooTransfer> post(int peer, const at::Tensor& tensor, Post post) {
     TWOBW_ASSERT(tensor.is_cpu(), "a transfer of a GPU's tensor");
@@ -175,18 +168,18 @@ class GlooWire final : public Wire {
   void greet(Clock::time_point until) {
     constexpr int kTag = 0;
     const at::Tensor own = at::full({1}, rank(), at::kLong);
-    std::vector<std::shared_ptr<GlooTransfer>> transfers;
+    std::vector<std::shared_ptr<Transfer>> transfers;
     std::vector<at::Tensor> heard;
     for (int peer = 0; peer < size(); ++peer) {
       heard.push_back(at::full({1}, peer, at::kLong));
-      if (peer != rank()) transfers.push_back(post_receive(peer, kTag, heard.back().fill_(-1)));
+      if (peer != rank()) transfers.push_back(receive(peer, kTag, heard.back().fill_(-1)));
     }
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank()) transfers.push_back(post_send(peer, kTag, own));
+      if (peer != rank()) transfers.push_back(send(peer, kTag, own));
     }
     for (const auto& transfer : transfers) {
       const auto left = std::chrono::ceil<Milliseconds>(until - Clock::now());
-      transfer->wait(std::max(left, Milliseconds(1)));
+      static_cast<GlooTransfer&>(*transfer).wait(std::max(left, Milliseconds(1)));
     }
     for (int peer = 0; peer < size(); ++peer) {
       const auto number = heard[peer].item<std::int64_t>();

@@ -145,7 +145,6 @@ class NcclPaths final : public GpuPaths {
   std::shared_ptr<NcclChannel> open(Wire& wire, int tag, const std::vector<int>& ranks, int gpu,
                                     std::string what);
   void greet(NcclChannel& channel, bool one_way);
-  void await_greeting(NcclChannel& channel);
   void watch();
 
   std::shared_ptr<NcclShared> shared_;
@@ -234,17 +233,14 @@ void NcclPaths::greet(NcclChannel& channel, bool one_way) {
       if (receives) group.receive(heard[peer].mutable_data_ptr(), sizeof(int), peer);
     }
   });
-  await_greeting(channel);
-  if (!heard.equal(expected)) fail_run("NCCL: the processes of a group are not in their order");
-}
-
-void NcclPaths::await_greeting(NcclChannel& channel) {
   const auto deadline = std::chrono::steady_clock::now() + shared_->timeout;
   const auto gives_up = [&] { return shared_->aborted || std::chrono::steady_clock::now() > deadline; };
-  if (device::block_until(channel.record(), gives_up)) return;
-  if (shared_->aborted) throw Cancelled();
-  fail_run("NCCL: timed out after {:g} s waiting for the other processes of the group",
-           shared_->timeout.count());
+  if (!device::block_until(channel.record(), gives_up)) {
+    if (shared_->aborted) throw Cancelled();
+    fail_run("NCCL: timed out after {:g} s waiting for the other processes of the group",
+             shared_->timeout.count());
+  }
+  if (!heard.equal(expected)) fail_run("NCCL: the processes of a group are not in their order");
 }
 
 // Aborts the channels after abort(), because peers may never join the queued transfers; and reports
