@@ -4,9 +4,12 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace twobw {
 
@@ -51,6 +54,21 @@ class Inbox {
 // Calls work(0), ..., work(count - 1) on a thread each and returns when all have ended; `work` must not
 // throw. Calls begin only after all threads have started: calls that wait for each other would wait forever
 // for a thread that the system refuses. In that case no call is made, and std::system_error is thrown.
-void run_on_threads(int count, const std::function<void(int)>& work);
+inline void run_on_threads(int count, const std::function<void(int)>& work) {
+  std::promise<bool> started;
+  const std::shared_future<bool> all_started = started.get_future().share();
+  std::vector<std::jthread> threads;
+  try {
+    for (int i = 0; i < count; ++i) {
+      threads.emplace_back([&work, all_started, i] {
+        if (all_started.get()) work(i);
+      });
+    }
+  } catch (...) {
+    started.set_value(false);
+    throw;
+  }
+  started.set_value(true);
+}
 
 }  // namespace twobw

@@ -284,10 +284,6 @@ double clip_scale(double norm, double clip) {
   return std::min(1.0, clip / (norm + 1e-6));
 }
 
-std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient) {
-  return squared_norms(layout, gradient, {.count = layout.size()});
-}
-
 std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient,
                                   const weights::Range& shard) {
   const float* values = gradient.const_data_ptr<float>();

@@ -170,7 +170,6 @@ double clip_scale(double norm, double clip);
 // Sums of squares of this stage's gradients, piece by piece (engine/optim/kernels.h) in the layout's order,
 // without tied copies, whose gradients are summed into their primary. Those of all shards, one after the
 // other, are those of the whole.
-std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient);
 std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient,
                                   const weights::Range& shard);
 

@@ -193,7 +193,7 @@ TEST(Optimizer, DividesGradientsByTheLossScaleOfTheirBatch) {
         const Tensor own = gradient * times;
         const Prediction next{
             .learning_rate = 1e-2, .ratio = 2, .gradient = ahead * next_times, .target = to};
-        return optimizer.step(1e-2, squared_norms(layout, own), own, to, {}, &next);
+        return optimizer.step(1e-2, squared_norms(layout, own, {.count = layout.size()}), own, to, {}, &next);
       };
       const Applied one = make_step(plain, 1, 1, expected);
       const Applied other = make_step(scaled, scale, next_scale, actual);
@@ -212,7 +212,9 @@ TEST(Optimizer, ASkippedUpdateHalvesTheLossScale) {
   Optimizer optimizer(descent(), layout, flat);
   optimizer.begin_scaling({.current = 8, .next = 8, .window = 100});
   const Tensor gradient = at::full({layout.gradient_size()}, std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(optimizer.step(kRate, squared_norms(layout, gradient), gradient, flat, flat).skipped);
+  EXPECT_TRUE(
+      optimizer.step(kRate, squared_norms(layout, gradient, {.count = layout.size()}), gradient, flat, flat)
+          .skipped);
   EXPECT_EQ(optimizer.scaling(), (LossScaling{.current = 8, .next = 4, .window = 100, .judged = 1}));
   EXPECT_TRUE(at::equal(flat, at::ones({layout.size()})));
 }
@@ -234,7 +236,7 @@ TEST(SquaredNorms, AnswerForEveryParameterButTiedCopies) {
       gradient.narrow(0, parameter.gradient_offset, parameter.count)
           .fill_(parameter.spec.tied_to.empty() ? 2.0 : 50.0);
     }
-    return squared_norms(layout, gradient);
+    return squared_norms(layout, gradient, {.count = layout.size()});
   };
   const std::vector<double> expected = {4 * 21, 4 * 15, 4 * 9, 4 * 3, 4 * 9, 4 * 3, 4 * 3};
   EXPECT_EQ(norms(whole), expected);

@@ -58,7 +58,7 @@ TEST(Shards, LeaveParametersWholeWhereAnUpdateNeedsAllOfOne) {
 TEST(Shards, HaveTheNormsOfAllOneAfterTheOther) {
   const weights::Layout layout(small_model().layers, 0, 12);
   const at::Tensor gradient = at::arange(layout.gradient_size(), at::kFloat).sin();
-  const std::vector<double> all = squared_norms(layout, gradient);
+  const std::vector<double> all = squared_norms(layout, gradient, {.count = layout.size()});
   for (const char* name : {"adamw", "muon"}) {
     std::vector<double> parts;
     for (const weights::Range& shard : shards_of(optimizer_named(name), layout, 4)) {
@@ -101,12 +101,12 @@ TEST(Shards, TogetherMakeTheUpdateOfOneOptimizer) {
                        seen = at::zeros_like(expected);
       const Prediction next{
           .learning_rate = 1e-2, .ratio = 2, .gradient = gradient.neg(), .target = expected};
-      whole.step(1e-2, squared_norms(layout, gradient), one, initial, {}, &next);
+      whole.step(1e-2, squared_norms(layout, gradient, {.count = layout.size()}), one, initial, {}, &next);
       for (Optimizer& part : parts) {
         Prediction own = next;
         own.target = seen;
         const at::Tensor its = gradient.clone();
-        part.step(1e-2, squared_norms(layout, gradient), its, initial, {}, &own);
+        part.step(1e-2, squared_norms(layout, gradient, {.count = layout.size()}), its, initial, {}, &own);
         EXPECT_EQ(its.count_nonzero().item<std::int64_t>(), 0);  // gradients of other shards are cleared, too
       }
       EXPECT_TRUE(same_bits(seen, expected)) << t;

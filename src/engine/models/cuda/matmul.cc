@@ -3,7 +3,6 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <compare>
 #include <map>
 #include <mutex>
 
@@ -91,16 +90,28 @@ std::uint32_t alignment_of(const void* pointer, std::int64_t apart = 0) {
 
 // Everything that the choice of an algorithm may depend on.
 struct Key {
-  std::int64_t m, n, k, a_stride, b_stride, out_stride, added_stride;
+  Product shape;  // without its pointers
+  bool bias, added;
   std::uint32_t a_alignment, b_alignment, out_alignment, added_alignment;
-  bool a_transposed, b_transposed, bias, added;
-  int batch;
-  std::int64_t a_apart, b_apart, out_apart;
-  Type in, type;
   int multiprocessors;
   std::size_t workspace_bytes;
   auto operator<=>(const Key&) const = default;
 };
+
+Key key_of(const Product& p, const void* added, const device::GpuContext& context) {
+  const std::int64_t in_bytes = p.in == Type::kFloat ? 4 : 2, out_bytes = p.type == Type::kFloat ? 4 : 2;
+  Key key{.shape = p,
+          .bias = p.bias != nullptr,
+          .added = p.added != nullptr,
+          .a_alignment = alignment_of(p.a.data, in_bytes * p.a.apart),
+          .b_alignment = alignment_of(p.b.data, in_bytes * p.b.apart),
+          .out_alignment = alignment_of(p.out, out_bytes * p.out_apart),
+          .added_alignment = alignment_of(added, out_bytes * p.out_apart),
+          .multiprocessors = context.product_multiprocessors,
+          .workspace_bytes = context.workspace_bytes};
+  key.shape.a.data = key.shape.b.data = key.shape.added = key.shape.bias = key.shape.out = nullptr;
+  return key;
+}
 
 std::mutex mutex;
 std::map<Key, cublasLtMatmulAlgo_t> chosen;
@@ -141,31 +152,7 @@ void multiply(const Product& p, cudaStream_t stream) {
     set_batch(c, p.batch, p.out_apart);
     set_batch(d, p.batch, p.out_apart);
   }
-  const std::int64_t in_bytes = p.in == Type::kFloat ? 4 : 2, out_bytes = p.type == Type::kFloat ? 4 : 2;
-
-  const Key key{.m = p.m,
-                .n = p.n,
-                .k = p.k,
-                .a_stride = p.a.stride,
-                .b_stride = p.b.stride,
-                .out_stride = p.out_stride,
-                .added_stride = added_stride,
-                .a_alignment = alignment_of(p.a.data, in_bytes * p.a.apart),
-                .b_alignment = alignment_of(p.b.data, in_bytes * p.b.apart),
-                .out_alignment = alignment_of(p.out, out_bytes * p.out_apart),
-                .added_alignment = alignment_of(added, out_bytes * p.out_apart),
-                .a_transposed = p.a.transposed,
-                .b_transposed = p.b.transposed,
-                .bias = p.bias != nullptr,
-                .added = p.added != nullptr,
-                .batch = p.batch,
-                .a_apart = p.a.apart,
-                .b_apart = p.b.apart,
-                .out_apart = p.out_apart,
-                .in = p.in,
-                .type = p.type,
-                .multiprocessors = context.product_multiprocessors,
-                .workspace_bytes = context.workspace_bytes};
+  const Key key = key_of(p, added, context);
   cublasLtMatmulAlgo_t algorithm;
   {
     std::lock_guard lock(mutex);

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <compare>
 #include <cstdint>
 
 namespace twobw::models::cuda {
@@ -16,6 +17,8 @@ struct Operand {
   std::int64_t stride = 0;
   bool transposed = false;  // memory holds the transpose of the operand
   std::int64_t apart = 0;   // elements between the matrices of a batch
+
+  auto operator<=>(const Operand&) const = default;
 };
 
 // out [m, n] = a [m, k] b [k, n] + beta added + bias, in this order.
@@ -33,6 +36,8 @@ struct Product {
   // Number of products of this shape; a batch has no added matrix and no bias.
   int batch = 1;
   std::int64_t out_apart = 0;
+
+  auto operator<=>(const Product&) const = default;
 };
 
 // Tuned for the multiprocessors of the stream's context (engine/device/gpu.h), with its workspace: identical
