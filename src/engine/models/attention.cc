@@ -235,7 +235,7 @@ Tensor dropped_attention(const Tensor& qkv, int heads, bool causal, const Tensor
   return DroppedAttentionFunction::apply(qkv, heads, causal, given(hidden), mask);
 }
 
-// As many heads of keys and values as of queries.
+// Heads of attention without groups: as many of keys and values as of queries.
 Heads heads_of(const Tensor& qkv, int heads) {
   return {.queries = heads, .keys = heads, .size = static_cast<int>(qkv.size(2)) / 3 / heads};
 }

@@ -90,7 +90,7 @@ class StageOptimizer {
   // whole. `format`: of tensorwise products.
   StageOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
                  std::optional<weights::Range> shard, at::ScalarType format);
-  // Of an update from `source` to `target`, and of the layers' weights beside a master.
+  // Buffers of an update from `source` to `target`; `compute`: the layers' weights beside a master.
   TensorwiseBuffers tensorwise_buffers(const at::Tensor& gradient, const at::Tensor& source,
                                        const at::Tensor& target, const at::Tensor& compute) const;
   // Clears the gradients of other shards, and those of aliases, already summed into their partners'.
