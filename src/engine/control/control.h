@@ -42,8 +42,6 @@ class Control {
   Control(int rank, int size, const Options& options, const MakePeer& make);
   // Sends queued frames. Without leave() or an abort before it the others report this rank as dead.
   ~Control();
-  Control(const Control&) = delete;
-  Control& operator=(const Control&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }

@@ -22,10 +22,11 @@ std::string describe_peer(const Connection& connection) {
 
 }  // namespace
 
-Coordinator::Coordinator(Control& control, const Options& options, Listener listener, Terms terms)
+Coordinator::Coordinator(Control& control, const Options& options, Listener listener,
+                         const Rendezvous& rendezvous)
     : Peer(control, options),
       listener_(std::move(listener)),
-      terms_(std::move(terms)),
+      rendezvous_(rendezvous),
       members_(static_cast<std::size_t>(control.size())),
       next_beat_(Clock::now()),
       arrive_until_(Clock::now() + seconds(options.join_timeout_s)) {
@@ -218,7 +219,7 @@ bool Coordinator::serve_pending(PendingPeer& peer, short events) {
     const auto decoded = decode_hello(connection.received());
     if (!decoded) return true;
     connection.use(decoded->bytes);
-    return same_token(decoded->hello.token, terms_.token) && admit(peer, decoded->hello);
+    return same_token(decoded->hello.token, rendezvous_.token) && admit(peer, decoded->hello);
   } catch (const InputError&) {
     return false;
   }
@@ -258,9 +259,9 @@ std::optional<std::string> Coordinator::objection(const Hello& hello, const Conn
   if (hello.rank < 0 || hello.rank >= control_.size())
     return fmt::format("a process from {} calls itself process {} of {}", describe_peer(connection),
                        hello.rank, hello.size);
-  if (hello.build != terms_.build)
+  if (hello.build != rendezvous_.build)
     return fmt::format("process {} has build '{}', process 0 has build '{}'", hello.rank, hello.build,
-                       terms_.build);
+                       rendezvous_.build);
   const Member& member = members_[static_cast<std::size_t>(hello.rank)];
   if (hello.rank == 0 || member.connection || member.left)
     return fmt::format("process {} is there twice; the second is from {}", hello.rank,

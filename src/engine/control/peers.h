@@ -45,11 +45,8 @@ class Peer {
 // Rank 0: admits the other ranks, relays their messages, and decides when and why the run ends.
 class Coordinator : public Peer {
  public:
-  struct Terms {
-    std::string token, build;
-  };
-  // Ranks connect to the listener.
-  Coordinator(Control& control, const Options& options, Listener listener, Terms terms);
+  // Ranks connect to the listener, with the token and the build of `rendezvous`.
+  Coordinator(Control& control, const Options& options, Listener listener, const Rendezvous& rendezvous);
   // Ranks 1, 2, ... are connected already.
   Coordinator(Control& control, const Options& options, std::vector<std::unique_ptr<Connection>> members);
 
@@ -92,7 +89,7 @@ class Coordinator : public Peer {
   std::optional<std::string> objection(const Hello& hello, const Connection& connection) const;
 
   std::optional<Listener> listener_;
-  const Terms terms_;
+  const Rendezvous rendezvous_;
   std::vector<Member> members_;       // by rank; rank 0 has no connection
   std::vector<PendingPeer> pending_;  // in the order of their arrival
   Clock::time_point next_beat_, arrive_until_, accept_after_;

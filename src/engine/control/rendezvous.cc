@@ -21,9 +21,7 @@ std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& op
   check(rendezvous);
   TWOBW_ASSERT(rendezvous.rank == 0, "rank {} listens", rendezvous.rank);
   auto control = std::make_unique<Control>(0, rendezvous.size, options, [&](Control& self) {
-    return std::make_unique<Coordinator>(
-        self, options, std::move(listener),
-        Coordinator::Terms{.token = rendezvous.token, .build = rendezvous.build});
+    return std::make_unique<Coordinator>(self, options, std::move(listener), rendezvous);
   });
   control->wait_begun();
   return control;

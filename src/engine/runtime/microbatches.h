@@ -90,8 +90,6 @@ class ReadAhead {
 
   ReadAhead(ReadAheadSetup setup, Fill fill);
   ~ReadAhead();  // waits for the place that is being filled
-  ReadAhead(const ReadAhead&) = delete;
-  ReadAhead& operator=(const ReadAhead&) = delete;
 
   int places() const { return places_; }
 

@@ -31,8 +31,6 @@ class RemoteGather {
   RemoteGather(RemoteReplicas replicas, std::vector<weights::Range> parts,
                std::shared_ptr<GpuGatherer> gpu = nullptr);
   ~RemoteGather();  // finishes pending exchanges, unless the wire is aborted
-  RemoteGather(const RemoteGather&) = delete;
-  RemoteGather& operator=(const RemoteGather&) = delete;
 
   // Sends the parts of these buffers to the other processes and receives theirs into the first buffer; then
   // calls `done` with the event of their arrival.

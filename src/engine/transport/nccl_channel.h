@@ -37,8 +37,6 @@ class NcclChannel {
   NcclChannel(std::shared_ptr<NcclShared> shared, const ncclUniqueId& id, int ranks, int rank, int gpu,
               std::string what);
   ~NcclChannel();  // only after queued transfers have finished in all processes, or were aborted
-  NcclChannel(const NcclChannel&) = delete;
-  NcclChannel& operator=(const NcclChannel&) = delete;
 
   const c10::cuda::CUDAStream& stream() const { return stream_; }
   c10::DeviceIndex gpu() const { return stream_.device_index(); }

@@ -39,8 +39,6 @@ class Processes {
   // Before control.start(): handles all topics but Store.
   explicit Processes(std::unique_ptr<control::Control> control);
   ~Processes();
-  Processes(const Processes&) = delete;
-  Processes& operator=(const Processes&) = delete;
 
   int rank() const { return control_->rank(); }
   int size() const { return control_->size(); }

@@ -32,8 +32,6 @@ class RemoteSums {
   explicit RemoteSums(RemoteReplicas replicas, SumRanges ranges = {}, std::shared_ptr<GpuAdder> gpu = nullptr,
                       std::int64_t piece = 1 << 20);
   ~RemoteSums();  // finishes pending sums, unless the wire is aborted
-  RemoteSums(const RemoteSums&) = delete;
-  RemoteSums& operator=(const RemoteSums&) = delete;
 
   // The sums of one update after another, over the replicas here, in their order, and elsewhere. Work after a
   // sum runs on the helper thread; workers that call advance() do not wait for it. Sums are destroyed before
