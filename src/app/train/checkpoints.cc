@@ -2,10 +2,8 @@
 
 #include <fmt/chrono.h>
 
-#include <algorithm>
 #include <ctime>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "app/train/config_digest.h"

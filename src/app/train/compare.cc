@@ -1,10 +1,9 @@
-#include "app/train/compare.h"
+#include "app/train/comparison.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "app/train/run_directory.h"
 #include "app/train/trainer.h"
@@ -53,52 +52,46 @@ ComparedRun compared(const Outcome& outcome) {
           .seconds = outcome.summary["seconds"]};
 }
 
-// The runs of all seeds, one schedule after the other.
-class InTurn {
- public:
-  explicit InTurn(const CompareRequest& request)
-      : request_(request), configs_{corpus::with_token_files(request.config), request.config} {
-    configs_[1].data = configs_[0].data;
-    configs_[0].pipeline.schedule = ScheduleKind::Flush;
-    configs_[1].pipeline.schedule = ScheduleKind::TwoBW;
-  }
+using BothConfigs = std::array<Config, 2>;  // flush, 2bw
 
-  // Runs both schedules with one seed. Returns false if either was interrupted.
-  bool add_seed(int index, Comparison& comparison) {
-    std::array<ComparedRun, 2> runs;
-    for (std::size_t i = 0; i < configs_.size(); ++i) {
-      const Outcome outcome = run(configs_[i], 2 * index + static_cast<int>(i), index);
-      if (outcome.interrupted) return false;
-      runs[i] = compared(outcome);
-      // Measured in the first run; the other seeds run the same.
-      configs_[i].pipeline.split = outcome.summary["split"].get<std::vector<int>>();
-    }
-    comparison.flush.push_back(runs[0]);
-    comparison.two_bw.push_back(runs[1]);
-    return true;
-  }
+BothConfigs both_configs(const CompareRequest& request) {
+  const Config config = corpus::with_token_files(request.config);
+  BothConfigs configs = {config, config};
+  configs[0].pipeline.schedule = ScheduleKind::Flush;
+  configs[1].pipeline.schedule = ScheduleKind::TwoBW;
+  return configs;
+}
 
- private:
-  Outcome run(Config config, int number, int index) const {
-    const std::string_view schedule = name(config.pipeline.schedule);
-    config.train.seed += index;
-    config.resume = "none";
-    config.run_dir = fmt::format("{}/{}-seed{}", config.run_dir, schedule, config.train.seed);
-    announce(fmt::format("\nrun {} of {}: {}, seed {}", number + 1, 2 * request_.seeds, schedule,
-                         config.train.seed));
-    const Outcome outcome = train(config, {.brief = true});
-    for (const std::string& sentence : outcome.unwritten) announce("warning: " + sentence);
-    if (!outcome.interrupted) {
-      announce(fmt::format("validation loss {:.4f}; {}, {} tokens/s", outcome.curve.back().loss,
-                           format_duration(outcome.summary["seconds"]),
-                           format_count(outcome.summary["tokens_per_s"])));
-    }
-    return outcome;
+Outcome run_one(Config config, int number, int runs, int index) {
+  const std::string_view schedule = name(config.pipeline.schedule);
+  config.train.seed += index;
+  config.resume = "none";
+  config.run_dir = fmt::format("{}/{}-seed{}", config.run_dir, schedule, config.train.seed);
+  announce(fmt::format("\nrun {} of {}: {}, seed {}", number + 1, runs, schedule, config.train.seed));
+  const Outcome outcome = train(config, {.brief = true});
+  for (const std::string& sentence : outcome.unwritten) announce("warning: " + sentence);
+  if (!outcome.interrupted) {
+    announce(fmt::format("validation loss {:.4f}; {}, {} tokens/s", outcome.curve.back().loss,
+                         format_duration(outcome.summary["seconds"]),
+                         format_count(outcome.summary["tokens_per_s"])));
   }
+  return outcome;
+}
 
-  const CompareRequest& request_;
-  std::array<Config, 2> configs_;  // flush, 2bw
-};
+// Runs both schedules with one seed. Returns false if either was interrupted.
+bool add_seed(BothConfigs& configs, int index, int seeds, Comparison& comparison) {
+  std::array<ComparedRun, 2> runs;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const Outcome outcome = run_one(configs[i], 2 * index + static_cast<int>(i), 2 * seeds, index);
+    if (outcome.interrupted) return false;
+    runs[i] = compared(outcome);
+    // Measured in the first run; the other seeds run the same.
+    configs[i].pipeline.split = outcome.summary["split"].get<std::vector<int>>();
+  }
+  comparison.flush.push_back(runs[0]);
+  comparison.two_bw.push_back(runs[1]);
+  return true;
+}
 
 }  // namespace
 
@@ -137,9 +130,9 @@ Comparison compare(const CompareRequest& request) {
   introduce_comparison(request);
   Comparison comparison{.updates = config.train.updates,
                         .tokens_per_update = runtime::tokens_per_update(config)};
-  InTurn runs(request);
+  BothConfigs configs = both_configs(request);
   for (int index = 0; index < request.seeds; ++index) {
-    if (!runs.add_seed(index, comparison)) break;
+    if (!add_seed(configs, index, request.seeds, comparison)) break;
     replace_text(config.run_dir + "/compare.json", pretty(to_json(comparison)));
   }
   if (comparison.flush.empty()) fail_run("interrupted before both runs of the first seed had ended");

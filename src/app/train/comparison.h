@@ -1,4 +1,5 @@
-// The results of a comparison of flush with 2bw, their statistics, and the report. Pure functions.
+// Trains the same model from the same start under flush and under 2bw, seed by seed, and compares the
+// results: their statistics and the report. All but compare() are pure functions.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 #include <vector>
 
 #include "app/train/metrics_file.h"
+#include "core/base/config.h"
 #include "core/base/json.h"
-#include "core/base/pipeline_shape.h"
 
 namespace twobw::train {
 
@@ -70,5 +71,19 @@ std::string advise(const Comparison& comparison, double target);
 
 // Both tables and the advice.
 std::string report(const Comparison& comparison, std::optional<double> target);
+
+struct CompareRequest {
+  Config config;  // of the runs under 2bw; see to_compare
+  int seeds = 3;  // train.seed and those after it
+};
+
+// The configuration for compare(): `updates` if given, and ten evaluations if train.eval_every gives fewer
+// than four. Throws InputError unless pipeline.schedule is 2bw and makes other updates than flush.
+Config to_compare(Config config, std::optional<std::int64_t> updates);
+
+// Runs flush, then 2bw for each seed, each in RUN_DIR/SCHEDULE-seedN, and prints progress to stdout. Rewrites
+// RUN_DIR/compare.json after every seed. After Ctrl-C the result has the complete seeds. Throws InputError,
+// and RunError if no seed is complete.
+Comparison compare(const CompareRequest& request);
 
 }  // namespace twobw::train

@@ -12,7 +12,6 @@
 
 #include "app/train/model_files.h"
 #include "core/base/config_schema.h"
-#include "engine/checkpoint/formats/manifest.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
 #include "text/corpus/configured_tokens.h"

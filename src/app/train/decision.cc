@@ -2,22 +2,29 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <utility>
 
 #include "app/measure/links.h"
 #include "app/measure/split.h"
-#include "app/train/plan_cache.h"
-#include "app/train/resume.h"
 #include "core/base/codec.h"
+#include "core/base/config_schema.h"
 #include "core/base/error.h"
-#include "engine/runtime/process_devices.h"
+#include "core/base/output_file.h"
+#include "core/base/text_file.h"
 #include "engine/runtime/rank_map.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::train {
 namespace {
 
 using Say = std::function<void(const std::string& line)>;
+
+schedule::Spec spec_of(const Config& config) {
+  schedule::Spec spec = runtime::spec_of(config);
+  spec.save_every = config.checkpoint.every_updates;
+  spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
+  return spec;
+}
 
 // The configuration as planned, and how it was planned.
 struct Planned {
@@ -126,7 +133,77 @@ void check_same(const CheckpointId& checkpoint) {
       checkpoint.folder);
 }
 
+constexpr const char* kPlannedFor = "/planned_for.json";
+
+bool is_planned_by(const std::string& path) {
+  static const std::set<std::string> sections = {"model", "pipeline"};
+  static const std::set<std::string> keys = {"devices", "train.precision", "optimizer.name"};
+  return sections.contains(section_of(path)) || keys.contains(path);
+}
+
+// Identifies machines by their first process: names may change.
+std::ptrdiff_t first_on_machine(const std::vector<runtime::HostDevices>& hosts,
+                                const runtime::HostDevices& host) {
+  return std::ranges::find(hosts, host.machine, &runtime::HostDevices::machine) - hosts.begin();
+}
+
 }  // namespace
+
+std::vector<int> DecidedRun::stages_of(int rank, int ranks) const {
+  const runtime::RankMap rank_map(spec.shape, ranks, rank);
+  std::vector<int> stages;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    if (rank_map.replicas_here(stage) > 0) stages.push_back(stage);
+  }
+  return stages;
+}
+
+DecidedRun decide(Config config, const std::vector<int>& split, const std::vector<device::Device>& devices,
+                  const std::optional<ResumePoint>& resume, const architecture::Model& layers) {
+  config.pipeline.split = split;
+  config.resume = "none";
+  config.data.changed = DataConfig().changed;  // allowed once
+  DecidedRun run{.spec = spec_of(config), .devices = devices};
+  run.config = std::move(config);
+  if (!resume) return run;
+  run.resume = CheckpointId{.folder = resume->folder, .manifest = resume->checksum};
+  begin_at(resume->manifest, layers, run.spec);
+  return run;
+}
+
+std::string encode_run(const DecidedRun& run) {
+  return to_bytes(to_yaml(run.config), run.devices, run.resume, run.spec.first_batch, run.spec.begins_drained,
+                  run.record_events);
+}
+
+DecidedRun decode_run(std::string_view bytes) {
+  DecidedRun run;
+  std::string config;
+  std::int64_t first_batch = 0;
+  bool begins_drained = false;
+  Decoder decoder(bytes);
+  decoder(config, run.devices, run.resume, first_batch, begins_drained, run.record_events);
+  decoder.finish();
+  run.config = config_from_text(config, "the configuration that process 0 sent");
+  run.spec = spec_of(run.config);
+  run.spec.first_batch = first_batch;
+  run.spec.begins_drained = begins_drained;
+  return run;
+}
+
+Config computed_with(Config config, const std::string& checkpoint) {
+  if (checkpoint.empty()) return config;
+  config.model.from = "none";
+  config.data.tokenizer = tokenizer::present_tokenizer(config.data.tokenizer, checkpoint + "/model");
+  return config;
+}
+
+runtime::Setup load(const DecidedRun& run) {
+  runtime::Setup setup =
+      runtime::prepare(computed_with(run.config, run.resume ? run.resume->folder : ""), run.devices);
+  setup.spec = run.spec;
+  return setup;
+}
 
 void check_share(const Config& config, const transport::Processes& processes) {
   if (config.plan != "auto") runtime::RankMap(config.pipeline, processes.size(), processes.rank());
@@ -142,6 +219,16 @@ std::vector<runtime::HostDevices> gather_hosts(transport::Processes& processes) 
   for (int rank = 1; rank < processes.size(); ++rank)
     hosts.push_back(from_bytes<runtime::HostDevices>(processes.mail().receive(rank)));
   return hosts;
+}
+
+int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
+  return runtime::RankMap(shape, static_cast<int>(hosts.size()), /*rank=*/0).rank_of(worker);
+}
+
+std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
+  if (hosts.empty()) return {};
+  const int process = process_of(worker, shape, hosts);
+  return fmt::format(" of {} (process {})", hosts[process].host, process);
 }
 
 Decision decide_run(const Config& asked, bool record_events, transport::Processes* processes,
@@ -186,6 +273,37 @@ Assignment await_decision(transport::Processes& processes, bool plans) {
     assignment.restored = std::move(reading.restored);
     processes.mail().send(0, reading.problem);
   }
+}
+
+nlohmann::ordered_json planned_for(const Config& asked, const std::vector<runtime::HostDevices>& hosts) {
+  nlohmann::ordered_json processes = nlohmann::ordered_json::array(),
+                         configuration = nlohmann::ordered_json::object();
+  for (const runtime::HostDevices& host : hosts)
+    processes.push_back(
+        {{"on_that_of", first_on_machine(hosts, host)}, {"cores", host.cores}, {"gpus", host.gpus}});
+  for (const Key& key : schema())
+    if (is_planned_by(key.path)) configuration[key.path] = key.write(asked);
+  return {{"processes", processes}, {"configuration", configuration}};
+}
+
+void write_planned_for(const std::string& run_dir, const nlohmann::ordered_json& now) {
+  replace_text(run_dir + kPlannedFor, now.dump(1) + "\n");
+}
+
+std::optional<Config> with_cached_plan(const Config& asked, const nlohmann::ordered_json& now,
+                                       const std::function<void(const std::string& line)>& say) {
+  const std::string run = resumed_run(asked), file = run + kPlannedFor;
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  const auto then = nlohmann::ordered_json::parse(read_text("record of the plan's inputs", file), nullptr,
+                                                  /*allow_exceptions=*/false);
+  if (then.is_discarded()) say(fmt::format("warning: '{}' is damaged; the run is planned again", file));
+  if (then.is_discarded() || then != now) return std::nullopt;
+  const Config planned = load_config_of_run(run, {});
+  Config config = asked;
+  config.plan = planned.plan;
+  config.pipeline = planned.pipeline;
+  config.devices = planned.devices;
+  return config;
 }
 
 }  // namespace twobw::train

@@ -42,10 +42,6 @@ void remember(const Line& line, ResumedMetrics& past) {
 
 }  // namespace
 
-ResumedMetrics cut_metrics(const std::string& path, std::int64_t updates, bool evaluates_again) {
-  return copy_metrics(path, path, updates, evaluates_again);
-}
-
 ResumedMetrics copy_metrics(const std::string& from, const std::string& path, std::int64_t updates,
                             bool evaluates_again) {
   ResumedMetrics past;

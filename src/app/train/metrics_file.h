@@ -28,10 +28,9 @@ struct ResumedMetrics {
   double seconds = 0;                   // duration of the run so far
 };
 
-// Replaces the file by the lines of its first `updates` updates, without the evaluation after the last one if
-// the run `evaluates_again`. Drops incomplete lines. A missing file counts as empty. Throws RunError.
-ResumedMetrics cut_metrics(const std::string& path, std::int64_t updates, bool evaluates_again);
-// Writes these lines of the file `from`, which is not changed, to `path`.
+// Replaces `path` by the lines of the first `updates` updates in `from`, which may be the same file; without
+// the evaluation after the last one if the run `evaluates_again`. Drops incomplete lines. Does nothing for a
+// missing file `from`. Throws RunError.
 ResumedMetrics copy_metrics(const std::string& from, const std::string& path, std::int64_t updates,
                             bool evaluates_again);
 

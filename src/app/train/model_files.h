@@ -1,16 +1,19 @@
-// The folder of a run's model: weights, config.json, generation_config.json (causal_lm) and the files of
-// data.tokenizer.
+// Folders that Hugging Face transformers reads: of a run's model, with weights, config.json,
+// generation_config.json (causal_lm) and the files of data.tokenizer, and exported ones.
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/base/config.h"
 #include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/store.h"
 #include "engine/runtime/setup.h"
 
 namespace twobw::train {
@@ -29,5 +32,24 @@ using StageWeights = std::function<at::Tensor(int stage)>;
 // Writes the weights of all stages, tied ones once, and `files`. Replaces a former model.
 void save_model(const StageWeights& weights_of, const runtime::Setup& setup,
                 const checkpoint::ModelFiles& files, const std::string& folder);
+
+// Number formats of exported weights: fp32, bf16, fp16.
+const std::vector<std::string>& export_dtypes();
+
+struct Export {
+  std::string from;    // a run, a checkpoint, or a model's folder: checkpoint::newest_model
+  std::string folder;  // created; must be empty
+  std::string dtype = "fp32";
+  std::uint64_t shard_bytes = checkpoint::kShardBytes;
+};
+
+struct Exported {
+  checkpoint::ModelPlace from;
+  std::vector<std::string> left_out;        // buffers (not weights) whose type cannot be written
+  std::vector<std::string> files_left_out;  // weights in other formats, and folders
+};
+
+// Writes the weights (checkpoint::write_model) and copies the other files of the model. Throws InputError.
+Exported export_model(const Export& request);
 
 }  // namespace twobw::train

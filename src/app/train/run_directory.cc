@@ -3,10 +3,8 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "app/train/resume.h"
@@ -109,15 +107,11 @@ RunDirectory::RunDirectory(const Config& config, FolderLock lock, bool continues
       moved_to_(continues ? "" : make_run_directory(directory_, lock_)) {
   metrics_.emplace(path("metrics.jsonl"), continues);
   log_.emplace(path("log.txt"), continues);
-  write_config(config);
+  replace_text(path("config.yaml"), to_yaml(config));  // resolved, so that it repeats the run
 }
 
 RunDirectory::~RunDirectory() {
   for (const std::string& sentence : finish()) print_("warning: " + sentence);
-}
-
-void RunDirectory::write_config(const Config& config) const {
-  replace_text(path("config.yaml"), to_yaml(config));
 }
 
 void RunDirectory::keep_source(const std::string& model) const {
@@ -141,10 +135,6 @@ void RunDirectory::add_metrics(const nlohmann::ordered_json& line) {
 
 void RunDirectory::reopen_metrics() {
   metrics_.emplace(path("metrics.jsonl"), /*appends=*/true);
-}
-
-void RunDirectory::write_summary(const nlohmann::ordered_json& summary) const {
-  replace_text(path("summary.json"), summary.dump(2) + "\n");
 }
 
 void RunDirectory::log(const std::string& line) {

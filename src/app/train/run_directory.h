@@ -42,14 +42,11 @@ class RunDirectory {
   // The new name of a former run; empty without one.
   const std::string& moved_to() const { return moved_to_; }
 
-  // The resolved configuration, which repeats the run.
-  void write_config(const Config& config) const;
   // Copies the configuration files of the Hugging Face model that the run starts from, for export.
   void keep_source(const std::string& model) const;
   // Lines wait in memory while the disk is full (core/base/line_file.h).
   void add_metrics(const nlohmann::ordered_json& line);
-  void reopen_metrics();                                            // after the file was replaced
-  void write_summary(const nlohmann::ordered_json& summary) const;  // throws RunError
+  void reopen_metrics();  // after the file was replaced
   void log(const std::string& line);
   // At the end of the run: one sentence per file that lacks lines.
   std::vector<std::string> finish();

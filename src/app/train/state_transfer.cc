@@ -10,7 +10,6 @@
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "engine/transport/wait_hub.h"
-#include "engine/weights/layout.h"
 
 namespace twobw::train {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/train/run_header.h"
+#include "app/train/decision.h"
 #include "core/schedule/spec.h"
 #include "engine/device/device.h"
 

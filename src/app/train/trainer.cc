@@ -1,58 +1,67 @@
-// A run from its configuration to its end, as rank 0 or alone.
+// A run from its configuration to its end: alone, as rank 0, and on the other ranks.
 #include "app/train/trainer.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <exception>
+#include <csignal>
 #include <filesystem>
+#include <future>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "app/train/collector.h"
 #include "app/train/decision.h"
-#include "app/train/interrupts.h"
 #include "app/train/recording.h"
 #include "app/train/run_directory.h"
 #include "app/train/state_transfer.h"
-#include "app/train/worker_rank.h"
 #include "core/base/text_file.h"
 #include "core/launch/world.h"
 #include "core/telemetry/event.h"
 #include "core/telemetry/progress.h"
 #include "engine/runtime/pipeline.h"
-#include "engine/transport/processes.h"
+#include "engine/runtime/rank_map.h"
 
 namespace twobw::train {
 namespace {
 
-// Runs the pipeline on a thread of its own and closes the collector when it ends.
-class Background {
+std::atomic<bool> interrupt_requested{false}, save_requested{false};
+
+// Signals as requests to a run. While it exists, the first Ctrl-C (or SIGTERM) requests a checkpoint and the
+// end of the run; the second ends the program. SIGUSR1 requests a checkpoint only. One instance at a time.
+class Interrupts {
  public:
-  Background(runtime::Pipeline& pipeline, Collector& collector)
-      : thread_([this, &pipeline, &collector] {
-          try {
-            pipeline.run();
-          } catch (...) {
-            failure_ = std::current_exception();
-          }
-          collector.close();
-        }) {}
-  ~Background() {
-    if (thread_.joinable()) thread_.join();
+  Interrupts() {
+    interrupt_requested = save_requested = false;
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupt_requested = true; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &former_int_);
+    sigaction(SIGTERM, &action, &former_term_);
+    action.sa_handler = [](int) { save_requested = true; };
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, &former_user_);
   }
-  void finish() {
-    thread_.join();
-    if (failure_) std::rethrow_exception(failure_);
+  ~Interrupts() {
+    sigaction(SIGINT, &former_int_, nullptr);
+    sigaction(SIGTERM, &former_term_, nullptr);
+    sigaction(SIGUSR1, &former_user_, nullptr);
   }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  bool stop_requested() const { return interrupt_requested; }
+  bool take_save_request() { return save_requested.exchange(false); }  // true once for each signal
 
  private:
-  std::exception_ptr failure_;
-  std::thread thread_;
+  struct sigaction former_int_ {
+  }, former_term_{}, former_user_{};
 };
+
+// Message to rank 0: this process received a signal to end the run.
+constexpr const char* kInterrupted = "interrupted";
 
 // Asks for checkpoints by the clock.
 class SaveClock {
@@ -124,13 +133,21 @@ void execute(const Decision& decision, const RunOptions& options, Interrupts& in
         setup,
         {.record_events = run.record_events, .restored = decision.restored, .processes = options.processes},
         observer);
-    Background background(pipeline, collector);
+    std::future<void> running = std::async(std::launch::async, [&] {
+      try {
+        pipeline.run();
+      } catch (...) {
+        collector.close();
+        throw;
+      }
+      collector.close();
+    });
     // Before the pipeline is waited for.
     const bool interrupted = transport::abort_on_failure(processes, [&] {
       return watch(pipeline, collector, recording, interrupts, processes,
                    run.config.checkpoint.every_minutes);
     });
-    background.finish();
+    running.get();
     if (elsewhere) elsewhere->finish();
     if (run.record_events) {
       std::vector<telemetry::Event> events = pipeline.events();
@@ -163,6 +180,45 @@ Outcome run_coordinator(const Config& asked, const RunOptions& options) {
   recording.begin(options.processes.get());
   execute(decision, options, interrupts, recording);
   return recording.finish();
+}
+
+// Forwards signals to all processes.
+void run_with_signals(runtime::Pipeline& pipeline, transport::Processes& processes) {
+  Interrupts interrupts;
+  bool interrupted = false;
+  std::future<void> run = std::async(std::launch::async, [&pipeline] { pipeline.run(); });
+  while (run.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
+    if (interrupts.stop_requested() && !interrupted) {
+      interrupted = true;
+      processes.mail().send(0, kInterrupted);
+      pipeline.request_save(/*stop=*/true);
+    }
+    if (interrupts.take_save_request()) pipeline.request_save(/*stop=*/false);
+  }
+  run.get();
+}
+
+// On a rank above 0: runs its workers, and sends snapshots and final weights to rank 0. Returns when the run
+// has ended everywhere. `plans`: as for await_decision(). Prints nothing.
+void run_worker_rank(const std::shared_ptr<transport::Processes>& processes, bool plans) {
+  const auto [run, restored] = await_decision(*processes, plans);
+  const runtime::Setup setup = load(run);
+  const PipelineShape& shape = run.spec.shape;
+  // One snapshot per stage may be in transit while the next is taken.
+  StateSender sender(processes,
+                     2 * runtime::RankMap(shape, processes->size(), processes->rank()).workers_here());
+  const runtime::Observer observer{
+      .on_update = [](telemetry::StageUpdate) {},
+      .on_evaluation = [](telemetry::Evaluation) {},
+      .on_snapshot = [&](runtime::Snapshot snapshot) { sender.add(std::move(snapshot)); }};
+  transport::abort_on_failure(processes.get(), [&] {
+    runtime::Pipeline pipeline(
+        setup, {.record_events = run.record_events, .restored = restored, .processes = processes}, observer);
+    run_with_signals(pipeline, *processes);
+    std::vector<StateMessage> last = weights_here(pipeline, shape, /*all_replicas=*/false);
+    if (run.record_events) last.push_back(events_message(pipeline.events()));
+    sender.finish(std::move(last));
+  });
 }
 
 }  // namespace

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <exception>
+#include <future>
 #include <optional>
-#include <thread>
 
 #include "app/measure/split.h"
 #include "app/train/collector.h"
@@ -20,7 +19,6 @@
 #include "engine/runtime/pipeline.h"
 #include "engine/runtime/rank_map.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/processes.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::train {
@@ -296,15 +294,9 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
                                             : elsewhere->weights(stage, replica);
   };
   const Reports reports = take_reports(collector);
-  std::exception_ptr failure;
-  std::thread([&] {
-    try {
-      run_oracle(setup, rule, reports, final_weights, options.within, result);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  }).join();
-  if (failure) std::rethrow_exception(failure);
+  std::async(std::launch::async, [&] {
+    run_oracle(setup, rule, reports, final_weights, options.within, result);
+  }).get();
   result.equal = result.difference.empty();
   if (processes) processes->mail().send_to_others(result.equal ? "equal" : "different");
   return result;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <sstream>
 
-#include "app/train/compare.h"
 #include "app/train/comparison.h"
 #include "core/base/error.h"
 

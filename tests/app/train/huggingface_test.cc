@@ -1,6 +1,6 @@
 // Round trips of Hugging Face folders: every bit as it was, however the files and stages are cut. The names
 // of tensors are tested against transformers (tests/python/huggingface_test.py).
-#include "app/train/huggingface.h"
+#include "app/train/model_files.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "app/train/model_files.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/models/model.h"

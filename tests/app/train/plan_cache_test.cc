@@ -1,5 +1,5 @@
 // When a resumed run keeps its plan, and which keys it takes from it.
-#include "app/train/plan_cache.h"
+#include "app/train/decision.h"
 
 #include <gtest/gtest.h>
 

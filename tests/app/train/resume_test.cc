@@ -241,14 +241,14 @@ TEST(MetricsFileTest, KeepsTheLinesUpToTheCheckpoint) {
   write_bytes(path, kept +
                         "{\"update\":2,\"validation_loss\":2.0}\n{\"update\":3,\"loss\":1.0}\n"
                         "{\"checkpoint\":4}\n{\"upd");
-  const ResumedMetrics past = cut_metrics(path, 2, /*evaluates_again=*/true);
+  const ResumedMetrics past = copy_metrics(path, path, 2, /*evaluates_again=*/true);
   EXPECT_EQ(read_bytes(path), kept);
   ASSERT_EQ(past.updates.size(), 2u);
   EXPECT_EQ(past.updates[0].loss, 2.5);
   EXPECT_NE(past.updates[1].loss, past.updates[1].loss);  // not a number
   EXPECT_EQ(past.seconds, 3.0);
   EXPECT_TRUE(past.evaluations.empty());
-  EXPECT_TRUE(cut_metrics(folder.path("none"), 2, false).updates.empty());
+  EXPECT_TRUE(copy_metrics(folder.path("none"), path, 2, false).updates.empty());
 }
 
 }  // namespace

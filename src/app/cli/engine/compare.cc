@@ -1,5 +1,4 @@
 // twobw compare: trains under 2bw and flush and compares time and loss.
-#include "app/train/compare.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include "app/cli/engine/commands.h"
 #include "app/cli/json_output.h"
-#include "app/train/huggingface.h"
+#include "app/train/model_files.h"
 #include "core/base/json.h"
 #include "engine/device/device.h"
 
