@@ -8,7 +8,6 @@
 #include <future>
 #include <map>
 
-#include "app/measure/background_load.h"
 #include "app/measure/link_benchmark.h"
 #include "core/base/config.h"
 #include "engine/device/device.h"

@@ -19,7 +19,6 @@
 #include "planning/planner/costs/estimate.h"
 #include "planning/planner/report/report.h"
 #include "planning/planner/search/configuration.h"
-#include "planning/planner/search/preference.h"
 #include "planning/planner/search/search.h"
 
 namespace twobw::measure {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 
@@ -237,7 +236,7 @@ FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,
 }
 
 FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostDevices>& processes,
-                          const LinkBudget& budget, const std::vector<GpuSlice>& gpus) {
+                          const std::vector<GpuSlice>& gpus) {
   if (all.rank() > 0) {
     if (!report_gpus(all.mail())) measure_machines(all, processes);
     measure_links(all);
@@ -247,12 +246,12 @@ FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::
   const std::vector<ProcessGpus> reported = gather_gpus(all.mail(), hosts, gpus);
   if (gpus.empty()) {
     const std::vector<device::Machine> machines = measure_machines(all, processes);
-    return found_cluster(processes, machines, measure_links(all, hosts, budget));
+    return found_cluster(processes, machines, measure_links(all, hosts));
   }
   std::vector<GpuSlice> firsts;  // of every process
   const std::size_t each = gpus.size() / hosts.size();
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) firsts.push_back(gpus[rank * each]);
-  return found_gpus(processes, reported, measure_links(all, hosts, budget, firsts));
+  return found_gpus(processes, reported, measure_links(all, hosts, {}, firsts));
 }
 
 planner::Cluster cluster_of(const FoundCluster& found) {

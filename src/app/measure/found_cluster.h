@@ -43,7 +43,7 @@ struct FoundCluster {
 // Collective; only rank 0 gets hosts. On rank 0, `processes`: all hosts' devices; `gpus`: the devices process
 // by process, equally many each; empty: cores.
 FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostDevices>& processes,
-                          const LinkBudget& budget, const std::vector<GpuSlice>& gpus = {});
+                          const std::vector<GpuSlice>& gpus);
 
 // The cluster of cores. `machines`: by rank; only that of a machine's first process is used.
 FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,

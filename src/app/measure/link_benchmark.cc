@@ -3,11 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -15,7 +12,6 @@
 #include <utility>
 
 #include "core/base/threads.h"
-#include "engine/device/device.h"
 #include "engine/transport/link.h"
 #include "engine/transport/wait_hub.h"
 
@@ -48,118 +44,105 @@ struct Request {
   std::int64_t bytes = 0, turns = 0;
 };
 
-// The rank that measures. Receives are posted before the peer can send, as in remote_link.h; else a turn
+double take_turn(const LinkEnd& end, const Request& request, const at::Tensor& word, const at::Tensor& out,
+                 const at::Tensor& in) {
+  const at::Tensor reply = word_at(end.device);
+  const Posted answered = end.back.receive(end.peer, kWordTag, reply);
+  Posted coming, going, start;
+  if (request.task == Task::BothWays) coming = end.back.receive(end.peer, kBulkTag, in);
+  const double begin = end.now();
+  if (request.task != Task::OneWay) start = end.there.send(end.peer, kWordTag, word);
+  if (request.task != Task::Words) going = end.there.send(end.peer, kBulkTag, out);
+  for (const Posted& transfer : {coming, answered, start, going}) {
+    if (transfer) transfer->wait();
+  }
+  return end.now() - begin;
+}
+
+// On the rank that measures. Receives are posted before the peer can send, as in remote_link.h; else a turn
 // would include one more latency.
-class Asker {
- public:
-  explicit Asker(const LinkEnd& end) : end_(end) {}
+Samples time_turns(const LinkEnd& end, const Request& request) {
+  at::Tensor message = at::empty({3}, at::kLong);
+  auto* const values = message.mutable_data_ptr<std::int64_t>();
+  values[0] = static_cast<std::int64_t>(request.task);
+  values[1] = request.bytes;
+  values[2] = request.turns;
+  const at::Tensor reply = word_at(end.device);
+  const Posted ready = end.back.receive(end.peer, kWordTag, reply);
+  end.there.send(end.peer, kRequestTag, message)->wait();
+  ready->wait();
+  Samples samples;
+  const at::Tensor word = word_at(end.device), out = bulk_at(end.device, request.bytes),
+                   in = bulk_at(end.device, request.bytes);
+  for (std::int64_t turn = 0; turn < request.turns; ++turn)
+    samples.add(take_turn(end, request, word, out, in));
+  return samples;
+}
 
-  Samples time(const Request& request) {
-    at::Tensor message = at::empty({3}, at::kLong);
-    auto* const values = message.mutable_data_ptr<std::int64_t>();
-    values[0] = static_cast<std::int64_t>(request.task);
-    values[1] = request.bytes;
-    values[2] = request.turns;
-    const at::Tensor reply = word_at(end_.device);
-    const Posted ready = end_.back.receive(end_.peer, kWordTag, reply);
-    end_.there.send(end_.peer, kRequestTag, message)->wait();
-    ready->wait();
-    Samples samples;
-    const at::Tensor word = word_at(end_.device), out = bulk_at(end_.device, request.bytes),
-                     in = bulk_at(end_.device, request.bytes);
-    for (std::int64_t turn = 0; turn < request.turns; ++turn) samples.add(take_turn(request, word, out, in));
-    return samples;
-  }
-
- private:
-  double take_turn(const Request& request, const at::Tensor& word, const at::Tensor& out,
-                   const at::Tensor& in) {
-    const at::Tensor reply = word_at(end_.device);
-    const Posted answered = end_.back.receive(end_.peer, kWordTag, reply);
-    Posted coming, going, start;
-    if (request.task == Task::BothWays) coming = end_.back.receive(end_.peer, kBulkTag, in);
-    const double begin = end_.now();
-    if (request.task != Task::OneWay) start = end_.there.send(end_.peer, kWordTag, word);
-    if (request.task != Task::Words) going = end_.there.send(end_.peer, kBulkTag, out);
-    for (const Posted& transfer : {coming, answered, start, going}) {
-      if (transfer) transfer->wait();
-    }
-    return end_.now() - begin;
-  }
-
-  const LinkEnd& end_;
+struct Turn {
+  at::Tensor word, bulk;
+  Posted started, coming;
 };
 
-// Its peer. The next turn's receives are posted before it answers this turn.
-class Answerer {
- public:
-  explicit Answerer(const LinkEnd& end) : end_(end) {}
+Turn expect_turn(const LinkEnd& end, const Request& request) {
+  Turn turn{.word = word_at(end.device), .bulk = bulk_at(end.device, request.bytes)};
+  if (request.task != Task::OneWay) turn.started = end.there.receive(end.peer, kWordTag, turn.word);
+  if (request.task != Task::Words) turn.coming = end.there.receive(end.peer, kBulkTag, turn.bulk);
+  return turn;
+}
 
-  // Returns false after the last request.
-  bool serve() {
-    at::Tensor message = at::empty({3}, at::kLong);
-    end_.there.receive(end_.peer, kRequestTag, message)->wait();
-    const auto* const values = message.const_data_ptr<std::int64_t>();
-    const Request request{.task = static_cast<Task>(values[0]), .bytes = values[1], .turns = values[2]};
-    Turn next = request.turns > 0 ? expect(request) : Turn();
-    const at::Tensor word = word_at(end_.device), out = bulk_at(end_.device, request.bytes);
-    Posted said = end_.back.send(end_.peer, kWordTag, word);
-    for (std::int64_t turn = 0; turn < request.turns; ++turn) {
-      const Turn now = std::exchange(next, Turn());
-      Posted sent;
-      if (now.started) now.started->wait();
-      if (request.task == Task::BothWays) sent = end_.back.send(end_.peer, kBulkTag, out);
-      if (turn + 1 < request.turns) next = expect(request);
-      if (now.coming) now.coming->wait();
-      said->wait();
-      said = end_.back.send(end_.peer, kWordTag, word);
-      if (sent) sent->wait();
-    }
+// On its peer: answers a request. The next turn's receives are posted before it answers this turn. Returns
+// false after the last request.
+bool serve(const LinkEnd& end) {
+  at::Tensor message = at::empty({3}, at::kLong);
+  end.there.receive(end.peer, kRequestTag, message)->wait();
+  const auto* const values = message.const_data_ptr<std::int64_t>();
+  const Request request{.task = static_cast<Task>(values[0]), .bytes = values[1], .turns = values[2]};
+  Turn next = request.turns > 0 ? expect_turn(end, request) : Turn();
+  const at::Tensor word = word_at(end.device), out = bulk_at(end.device, request.bytes);
+  Posted said = end.back.send(end.peer, kWordTag, word);
+  for (std::int64_t turn = 0; turn < request.turns; ++turn) {
+    const Turn now = std::exchange(next, Turn());
+    Posted sent;
+    if (now.started) now.started->wait();
+    if (request.task == Task::BothWays) sent = end.back.send(end.peer, kBulkTag, out);
+    if (turn + 1 < request.turns) next = expect_turn(end, request);
+    if (now.coming) now.coming->wait();
     said->wait();
-    return request.task != Task::End;
+    said = end.back.send(end.peer, kWordTag, word);
+    if (sent) sent->wait();
   }
-
- private:
-  struct Turn {
-    at::Tensor word, bulk;
-    Posted started, coming;
-  };
-
-  Turn expect(const Request& request) {
-    Turn turn{.word = word_at(end_.device), .bulk = bulk_at(end_.device, request.bytes)};
-    if (request.task != Task::OneWay) turn.started = end_.there.receive(end_.peer, kWordTag, turn.word);
-    if (request.task != Task::Words) turn.coming = end_.there.receive(end_.peer, kBulkTag, turn.bulk);
-    return turn;
-  }
-
-  const LinkEnd& end_;
-};
+  said->wait();
+  return request.task != Task::End;
+}
 
 // Seconds of a round trip.
-double time_words(Asker& asker, double seconds) {
-  const double few = asker.time({.task = Task::Words, .turns = kFewWords}).summary().median;
+double time_words(const LinkEnd& end, double seconds) {
+  const double few = time_turns(end, {.task = Task::Words, .turns = kFewWords}).summary().median;
   const auto more = static_cast<std::int64_t>(seconds / std::max(few, 1e-6));
   if (more <= kFewWords) return few;
-  return asker.time({.task = Task::Words, .turns = std::min<std::int64_t>(more, kWords)}).summary().median;
+  return time_turns(end, {.task = Task::Words, .turns = std::min<std::int64_t>(more, kWords)})
+      .summary()
+      .median;
 }
 
 // Bytes per second, from the time of a turn less a round trip.
-double time_bytes(Asker& asker, Task task, double round_trip, double seconds, std::int64_t largest) {
+double time_bytes(const LinkEnd& end, Task task, double round_trip, double seconds) {
   constexpr double kFar = 5e-3;  // seconds; the latency hides small tensors
   double spent = 0;
   for (std::int64_t bytes = round_trip > kFar ? 16 * kSmallest : kSmallest;; bytes *= 4) {
-    double turn = asker.time({.task = task, .bytes = bytes, .turns = 1}).summary().median;
+    double turn = time_turns(end, {.task = task, .bytes = bytes, .turns = 1}).summary().median;
     spent += turn + round_trip;  // until the peer is ready
     const auto moving = [&] { return std::max(turn - round_trip, turn / 100); };
     const auto is_last = [&] {
       const double next = 4 * moving() + 2 * round_trip;
-      return bytes >= largest || spent + 2 * next > seconds;
+      return bytes >= end.largest || spent + 2 * next > seconds;
     };
     if (!is_last() && turn < 2 * round_trip) continue;
     const auto more = static_cast<std::int64_t>((seconds - spent) / 2 / std::max(turn, 1e-6));
     if (more > 0) {
       const std::int64_t turns = std::min<std::int64_t>(more, kTurnsOfSize);
-      turn = asker.time({.task = task, .bytes = bytes, .turns = turns}).summary().median;
+      turn = time_turns(end, {.task = task, .bytes = bytes, .turns = turns}).summary().median;
       spent += static_cast<double>(turns) * turn + round_trip;
     }
     if (is_last()) return static_cast<double>(bytes) / moving();
@@ -262,18 +245,16 @@ planner::LinkSpec measure_on_gpu(const device::Device& device, double bytes) {
 }  // namespace
 
 WireLink ask(const LinkEnd& end, double seconds) {
-  Asker asker(end);
-  const double round_trip = time_words(asker, kShareOfWords * seconds);
+  const double round_trip = time_words(end, kShareOfWords * seconds);
   WireLink link{.latency = round_trip / 2};
-  link.one_way = time_bytes(asker, Task::OneWay, round_trip, kShareOfRate * seconds, end.largest);
-  link.both_ways = time_bytes(asker, Task::BothWays, round_trip, kShareOfRate * seconds, end.largest);
-  asker.time({.task = Task::End});
+  link.one_way = time_bytes(end, Task::OneWay, round_trip, kShareOfRate * seconds);
+  link.both_ways = time_bytes(end, Task::BothWays, round_trip, kShareOfRate * seconds);
+  time_turns(end, {.task = Task::End});
   return link;
 }
 
 void answer(const LinkEnd& end) {
-  Answerer answerer(end);
-  while (answerer.serve()) {
+  while (serve(end)) {
   }
 }
 

@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <future>
 #include <iterator>
 #include <map>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "core/base/codec.h"
-#include "engine/transport/processes.h"
 
 namespace twobw::measure {
 namespace {

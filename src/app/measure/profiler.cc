@@ -8,15 +8,12 @@
 #include <ctime>
 #include <future>
 #include <map>
-#include <optional>
 #include <set>
 
-#include "app/measure/background_load.h"
 #include "app/measure/layer_bench.h"
 #include "app/measure/link_benchmark.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "engine/device/device.h"
 
 namespace twobw::measure {
 namespace {

@@ -24,7 +24,7 @@ struct ProfileObserver {
   std::function<void(const std::string& line)> on_note = [](const std::string&) {};
 };
 
-// The measured device, and those kept busy meanwhile (background_load.h).
+// The measured device, and those kept busy meanwhile (BackgroundLoad).
 struct ProfiledDevices {
   device::Device measured;
   std::vector<device::Device> busy;

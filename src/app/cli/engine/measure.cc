@@ -149,7 +149,7 @@ ClusterText describe_hosts(const launch::World& world, const Config& config, con
     ClusterText text;
     if (world.rank == 0 && !output.empty()) check_writable("--output", output);
     const std::vector<runtime::HostDevices> hosts = train::gather_hosts(*processes);
-    const measure::FoundCluster found = measure::find_cluster(*processes, hosts, {}, gpus_of(config, hosts));
+    const measure::FoundCluster found = measure::find_cluster(*processes, hosts, gpus_of(config, hosts));
     if (world.rank == 0) {
       const int devices = measure::cluster_of(found).device_count();
       text.yaml = measure::describe(found);
