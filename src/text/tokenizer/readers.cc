@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
 
 namespace twobw::tokenizer {
 namespace {

@@ -1,12 +1,10 @@
 #include "text/tokenizer/tokenizer.h"
 
 #include <filesystem>
-#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "text/tokenizer/readers.h"
-#include "text/tokenizer/utf8.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -105,22 +103,6 @@ std::string Tokenizer::decode(std::span<const Id> ids, bool skip_special) const 
     first = first && begins_after(id, !text.empty());
   }
   return text;
-}
-
-std::string StreamDecoder::push(Id id) {
-  if (skip_special_ && tokenizer_.is_special(id)) return "";
-  const std::size_t before = pending_.size();
-  tokenizer_.append_text(id, first_, pending_);
-  first_ = first_ && tokenizer_.begins_after(id, pending_.size() != before);
-  const std::size_t held = unfinished_bytes(pending_);
-  std::string ready = pending_.substr(0, pending_.size() - held);
-  pending_.erase(0, ready.size());
-  return ready;
-}
-
-std::string StreamDecoder::finish() {
-  first_ = true;
-  return std::exchange(pending_, "");
 }
 
 bool has_tokenizer(const std::string& folder) {

@@ -74,24 +74,4 @@ bool has_tokenizer(const std::string& folder);
 // Returns `path`, or the model folder `model` if `path` is missing and `model` has a copy of the tokenizer.
 std::string present_tokenizer(const std::string& path, const std::string& model);
 
-// Decodes one id at a time and returns only whole characters: a token may end inside of one.
-class StreamDecoder {
- public:
-  // `tokenizer` must outlive the decoder.
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false)
-      : tokenizer_(tokenizer), skip_special_(skip_special) {}
-
-  // Returns the text that is complete, possibly empty. All results, with finish(), equal decode().
-  std::string push(Id id);
-
-  // Returns the bytes of an incomplete character.
-  std::string finish();
-
- private:
-  const Tokenizer& tokenizer_;
-  bool skip_special_;
-  bool first_ = true;
-  std::string pending_;
-};
-
 }  // namespace twobw::tokenizer

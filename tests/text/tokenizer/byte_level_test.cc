@@ -35,24 +35,6 @@ TEST(ByteLevel, UsesItsMergesAndSpecialTokens) {
   EXPECT_EQ(tokenizer->decode(std::vector<Id>{-1, 1 << 30}), "");
 }
 
-TEST(ByteLevel, StreamsWholeCharacters) {
-  const auto tokenizer = testing::from_json(testing::small_json());
-  for (std::uint32_t seed = 0; seed < 100; ++seed) {
-    const std::string text = testing::wild_text(seed, 40);
-    StreamDecoder stream(*tokenizer);
-    std::string shown;
-    for (const Id id : encoded(*tokenizer, text)) shown += stream.push(id);
-    ASSERT_EQ(shown + stream.finish(), text);
-  }
-  StreamDecoder stream(*tokenizer);
-  const std::vector<Id> euro = encoded(*tokenizer, "\u20AC");
-  ASSERT_EQ(euro.size(), 3u);
-  EXPECT_EQ(stream.push(euro[0]), "");
-  EXPECT_EQ(stream.push(euro[1]), "");
-  EXPECT_EQ(stream.push(euro[2]), "\u20AC");
-  EXPECT_EQ(stream.finish(), "");
-}
-
 TEST(ByteLevel, EncodesOnManyThreads) {
   const auto tokenizer = testing::from_json(testing::small_json());
   const std::string text = testing::wild_text(5, 2000);

@@ -92,8 +92,6 @@ TEST(CharacterBpe, DecodingStripsOneSpace) {
   EXPECT_EQ(tokenizer->decode(std::vector<Id>{1'000'000, space, word}), " the");
   EXPECT_EQ(tokenizer->decode(std::vector<Id>{end, word}), "<s> the");
   EXPECT_EQ(tokenizer->decode(std::vector<Id>{end, word}, true), "the");
-  StreamDecoder stream(*tokenizer);
-  EXPECT_EQ(stream.push(space) + stream.push(word), " the");
   Json kept = small();
   kept["decoder"]["decoders"].erase(3);
   EXPECT_EQ(opened(kept)->decode(std::vector<Id>{word}), " the");
