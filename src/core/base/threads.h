@@ -13,7 +13,7 @@
 
 namespace twobw {
 
-// Blocking multi-producer, single-consumer queue.
+// Blocking queue for any number of producers and consumers.
 template <typename Item>
 class Inbox {
  public:
@@ -31,7 +31,7 @@ class Inbox {
       std::lock_guard lock(mutex_);
       closed_ = true;
     }
-    changed_.notify_one();
+    changed_.notify_all();
   }
 
   // The next item, blocking for it; null once the queue is closed and empty.

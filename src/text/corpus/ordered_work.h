@@ -5,17 +5,19 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <exception>
 #include <functional>
-#include <memory>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "core/base/threads.h"
 
 namespace twobw::corpus {
 
@@ -49,81 +51,63 @@ class OrderedWork {
 
  private:
   struct Ticket {
-    std::optional<Task> task;
-    std::optional<Result> result;
-    std::exception_ptr error;
     std::size_t weight = 0;
-    bool done = false;
+    std::future<Result> result;
   };
 
   static void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
 
   void stop() {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
     changed_.notify_all();
+    todo_.close();
+  }
+
+  // Blocks until the budget allows it. Returns false after stop().
+  bool reserve(std::size_t weight) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopped_ || held_ == 0 || held_ + weight <= budget_; });
+    held_ += weight;
+    return !stopped_;
   }
 
   void produce_all() {
     name_thread("prepare-read");
-    for (bool more = true; more;) {
-      auto ticket = std::make_shared<Ticket>();
-      try {
-        ticket->task = steps_.produce();
-        more = ticket->task.has_value();
-        if (more) ticket->weight = steps_.weigh(*ticket->task);
-      } catch (...) {
-        ticket->error = std::current_exception();
-        ticket->done = true;
-        more = false;
+    try {
+      while (std::optional<Task> task = steps_.produce()) {
+        const std::size_t weight = steps_.weigh(*task);
+        if (!reserve(weight)) return;
+        std::packaged_task<Result()> work(
+            [this, task = std::move(*task)]() mutable { return steps_.work(std::move(task)); });
+        order_.put({weight, work.get_future()});
+        todo_.put(std::move(work));
       }
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopped_ || held_ == 0 || held_ + ticket->weight <= budget_; });
-      if (stopped_) return;
-      held_ += ticket->weight;
-      if (ticket->task) todo_.push_back(ticket);
-      if (ticket->task || ticket->error) order_.push_back(std::move(ticket));
-      all_produced_ = !more;
-      changed_.notify_all();
+    } catch (...) {
+      std::promise<Result> failed;
+      failed.set_exception(std::current_exception());
+      order_.put({0, failed.get_future()});
     }
+    order_.close();
+    todo_.close();
   }
 
   void work_all() {
     name_thread("prepare-encode");
-    for (;;) {
-      std::shared_ptr<Ticket> ticket;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return stopped_ || !todo_.empty() || all_produced_; });
-        if (stopped_ || todo_.empty()) return;
-        ticket = std::move(todo_.front());
-        todo_.pop_front();
-      }
-      try {
-        ticket->result = steps_.work(*std::exchange(ticket->task, std::nullopt));
-      } catch (...) {
-        ticket->error = std::current_exception();
-      }
-      const std::lock_guard lock(mutex_);
-      ticket->done = true;
-      changed_.notify_all();
+    while (std::optional<std::packaged_task<Result()>> work = todo_.take()) {
+      if (!stopped_) (*work)();
     }
   }
 
   void consume_all() {
-    for (;;) {
-      std::shared_ptr<Ticket> ticket;
+    while (std::optional<Ticket> ticket = order_.take()) {
+      steps_.consume(ticket->result.get());
       {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return order_.empty() ? all_produced_ : order_.front()->done; });
-        if (order_.empty()) return;
-        ticket = std::move(order_.front());
-        order_.pop_front();
+        const std::lock_guard lock(mutex_);
+        held_ -= ticket->weight;
       }
-      if (ticket->error) std::rethrow_exception(ticket->error);
-      steps_.consume(*std::exchange(ticket->result, std::nullopt));
-      const std::lock_guard lock(mutex_);
-      held_ -= ticket->weight;
       changed_.notify_all();
     }
   }
@@ -133,8 +117,9 @@ class OrderedWork {
   std::size_t budget_, held_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Ticket>> order_, todo_;
-  bool all_produced_ = false, stopped_ = false;
+  Inbox<Ticket> order_;
+  Inbox<std::packaged_task<Result()>> todo_;
+  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace twobw::corpus

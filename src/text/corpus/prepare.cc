@@ -14,7 +14,6 @@
 #include "text/corpus/ordered_work.h"
 #include "text/corpus/prepare_state.h"
 #include "text/corpus/records.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::corpus {
 namespace {
