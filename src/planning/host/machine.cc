@@ -1,19 +1,16 @@
 #include "planning/host/machine.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <barrier>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <map>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "core/base/threads.h"

@@ -11,19 +11,93 @@
 #include "core/base/config_values.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/kinds.h"
 #include "core/base/text_file.h"
-#include "planning/planner/hardware/device_kinds.h"
 #include "planning/planner/hardware/units.h"
 #include "planning/planner/hardware/yaml_fields.h"
 
 namespace twobw::planner {
+
+// The text of devices.yaml, which the build puts into the program: see devices.cc.in.
+extern const char* const kDevicesYaml;
+
 namespace {
+
+// Kinds of device
+
+bool is_positive(double value) {
+  return value > 0;
+}
+
+const Quantity kMemory = {parse_bytes, is_positive, "a size above 0, such as 24GiB"};
+const Quantity kTeraflops = {parse_number<double>, is_positive,
+                             "a number above 0, or one for each precision, such as {fp32: 15.7, fp16: 125}"};
+const Quantity kMemoryBandwidth = {parse_rate, is_positive, "a rate above 0, such as 900GB/s"};
+const Quantity kEfficiency = {parse_number<double>, [](double value) { return value > 0 && value <= 1; },
+                              "a number above 0 and at most 1"};
+const Quantity kOverhead = {parse_seconds, [](double value) { return value >= 0; },
+                            "a time of at least 0, such as 20us"};
+const Quantity kSpeed = {parse_number<double>, is_positive, "a number above 0"};
+
+constexpr double kTera = 1e12;
+
+void read_rates(const Fields& fields, DeviceKind& kind) {
+  if (!fields.has("tflops")) return;
+  if (!fields.node("tflops").IsMap()) {
+    kind.flops = kTera * fields.number("tflops", kTeraflops);
+    return;
+  }
+  const Fields rates = fields.map("tflops");
+  rates.only(precisions());
+  for (const std::string& precision : rates.keys()) {
+    kind.rates[precision] = kTera * rates.number(precision, kTeraflops);
+  }
+}
+
+DeviceKind read_kind(const std::string& name, const Fields& fields) {
+  fields.only({"memory", "tflops", "memory_bandwidth", "efficiency", "overhead", "speed"});
+  DeviceKind kind{.name = name};
+  kind.memory = fields.number("memory", kMemory);
+  read_rates(fields, kind);
+  kind.memory_bandwidth = fields.number("memory_bandwidth", kMemoryBandwidth, kind.memory_bandwidth);
+  kind.efficiency = fields.number("efficiency", kEfficiency, kind.efficiency);
+  kind.overhead = fields.number("overhead", kOverhead, kind.overhead);
+  kind.speed = fields.number("speed", kSpeed, kind.speed);
+  return kind;
+}
+
+// Every entry of the map is a kind, by its name: in the catalogue, and under `devices` of a cluster file.
+std::vector<DeviceKind> read_kinds(const Fields& kinds) {
+  kinds.only(kinds.keys());  // none given twice
+  std::vector<DeviceKind> all;
+  for (const std::string& name : kinds.keys()) all.push_back(read_kind(name, kinds.map(name)));
+  return all;
+}
+
+// "{memory: 24GiB, tflops: 80, ...}", which reads back to the same kind.
+std::string print_kind(const DeviceKind& kind) {
+  const DeviceKind usual;
+  std::vector<std::string> parts = {"memory: " + print_bytes(kind.memory)};
+  if (kind.flops > 0) parts.push_back(fmt::format("tflops: {}", kind.flops / kTera));
+  if (!kind.rates.empty()) {
+    std::vector<std::string> rates;
+    for (const auto& [precision, rate] : kind.rates)
+      rates.push_back(fmt::format("{}: {}", precision, rate / kTera));
+    parts.push_back(fmt::format("tflops: {{{}}}", fmt::join(rates, ", ")));
+  }
+  if (kind.memory_bandwidth > 0) parts.push_back("memory_bandwidth: " + print_rate(kind.memory_bandwidth));
+  if (kind.efficiency != usual.efficiency) parts.push_back(fmt::format("efficiency: {}", kind.efficiency));
+  if (kind.overhead != usual.overhead) parts.push_back("overhead: " + print_seconds(kind.overhead));
+  if (kind.speed != usual.speed) parts.push_back(fmt::format("speed: {}", kind.speed));
+  return fmt::format("{{{}}}", fmt::join(parts, ", "));
+}
+
+// Clusters
 
 constexpr int kMostDevices = 1 << 20;
 constexpr std::size_t kMostNodes = 1 << 16;
 
-const Quantity kBandwidth = {parse_rate, [](double value) { return value > 0; },
-                             "a rate above 0, such as 150GB/s or 25Gbit/s"};
+const Quantity kBandwidth = {parse_rate, is_positive, "a rate above 0, such as 150GB/s or 25Gbit/s"};
 const Quantity kLatency = {parse_seconds, [](double value) { return value >= 0; },
                            "a time of at least 0, such as 5us"};
 const Quantity kCount = {
@@ -179,6 +253,24 @@ int Node::device_count() const {
 int Cluster::device_count() const {
   return std::accumulate(nodes.begin(), nodes.end(), 0,
                          [](int sum, const Node& node) { return sum + node.device_count(); });
+}
+
+const std::vector<DeviceKind>& device_catalogue() {
+  static const std::vector<DeviceKind> kinds =
+      read_kinds(Fields(parse_yaml(kDevicesYaml, "devices.yaml", true), "devices.yaml", ""));
+  return kinds;
+}
+
+const DeviceKind& known_device(const std::string& name) {
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : device_catalogue()) {
+    if (kind.name == name) return kind;
+    known.push_back(kind.name);
+  }
+  const std::string best = nearest(name, known);
+  fail_input("the device '{}' is not known; {}", name,
+             best.empty() ? fmt::format("the catalogue has {}", fmt::join(known, ", "))
+                          : fmt::format("did you mean '{}'?", best));
 }
 
 Cluster parse_cluster(const std::string& text, const std::string& name) {

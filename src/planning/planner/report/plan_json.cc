@@ -1,7 +1,5 @@
 #include "planning/planner/report/report.h"
 
-#include "core/base/json.h"
-
 namespace twobw::planner {
 namespace {
 
