@@ -16,18 +16,13 @@ namespace twobw::architecture {
 namespace {
 
 // Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
-class BertWork {
+class BertWork : public TransformerWork {
  public:
   BertWork(const ModelConfig& model, const Extent& extent)
-      : dropout_(model.dropout),
+      : TransformerWork(model, extent, kLayerNormStatistics),
         padding_(model.padding),
-        element_(extent.element),
-        t_(extent.context),
-        w_(model.width),
         f_(static_cast<double>(inner_size(model))),
         h_(model.heads),
-        v_(model.vocab),
-        outputs_(static_cast<double>(outputs_of(model))),
         firsts_(model.next_sentence ? 1 : 0) {}
 
   // Gathers the rows of tokens, places and types, adds them, and norms the sum.
@@ -145,18 +140,11 @@ class BertWork {
   }
 
  private:
-  double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
-  double inner() const { return t_ * f_ * element_; }
+  double inner() const { return bytes(f_); }
   double first_token() const { return firsts_ * w_ * element_; }  // separate copy, if needed
-  double statistics() const { return 2 * kStatisticBytes * t_; }  // mean and deviation of a norm
-  double product(double in, double out) const { return 2 * t_ * in * out; }
-  // Dropout reads and writes states. It keeps neither mask nor input.
-  double dropped() const { return dropout_ > 0 ? 1 : 0; }
-  double drop_moves() const { return 2 * dropped(); }
 
-  double dropout_;
   bool padding_;
-  double element_, t_, w_, f_, h_, v_, outputs_;
+  double f_, h_;
   double firsts_;  // pooled tokens per sequence, for the next-sentence head
 };
 

@@ -6,8 +6,9 @@
 
 namespace twobw::architecture {
 
-DecoderWork::DecoderWork(const ModelConfig& model, const Extent& extent, double statistics)
+TransformerWork::TransformerWork(const ModelConfig& model, const Extent& extent, double statistics)
     : documents_(model.reset_documents),
+      dropout_(model.dropout),
       statistics_(statistics),
       element_(extent.element),
       t_(extent.context),
@@ -15,7 +16,7 @@ DecoderWork::DecoderWork(const ModelConfig& model, const Extent& extent, double 
       v_(model.vocab),
       outputs_(static_cast<double>(outputs_of(model))) {}
 
-Work DecoderWork::head() const {
+Work TransformerWork::head() const {
   Work work;
   const double logits = bytes(v_);
   work.matrix_flops = product(w_, v_);
@@ -26,7 +27,7 @@ Work DecoderWork::head() const {
   return work;
 }
 
-Work DecoderWork::sequence_head() const {
+Work TransformerWork::sequence_head() const {
   Work work;
   work.matrix_flops = 2 * w_ * outputs_;
   work.matrix_bytes = (w_ + outputs_) * element_;

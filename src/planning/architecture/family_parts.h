@@ -49,11 +49,13 @@ Layer layer(const ModelConfig& config, const std::string& kind, const std::vecto
       }};
 }
 
-// Work of a decoder for one sequence: sizes, and the output heads behind a final norm.
-class DecoderWork {
+inline constexpr double kLayerNormStatistics = 2;  // mean and deviation of every token, saved by a layer norm
+
+// Work of a transformer for one sequence: sizes, and a decoder's output heads behind a final norm.
+class TransformerWork {
  public:
   // `statistics`: numbers per token that a norm saves.
-  DecoderWork(const ModelConfig& model, const Extent& extent, double statistics);
+  TransformerWork(const ModelConfig& model, const Extent& extent, double statistics);
 
   // Norm, logits and loss. The forward leaves the gradient of the logits in their place.
   Work head() const;
@@ -65,9 +67,12 @@ class DecoderWork {
   double stream() const { return bytes(w_); }  // hidden states
   double statistics() const { return statistics_ * kStatisticBytes * t_; }
   double product(double in, double out) const { return 2 * t_ * in * out; }
+  // Dropout reads and writes states. It keeps neither mask nor input.
+  double dropped() const { return dropout_ > 0 ? 1 : 0; }
+  double drop_moves() const { return 2 * dropped(); }
 
   bool documents_;
-  double statistics_, element_, t_, w_, v_, outputs_;
+  double dropout_, statistics_, element_, t_, w_, v_, outputs_;
 };
 
 // Matrix of the token logits, tied or not.

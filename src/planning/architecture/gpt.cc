@@ -13,13 +13,11 @@
 namespace twobw::architecture {
 namespace {
 
-constexpr double kNormStatistics = 2;  // mean and deviation of every token, saved by a layer norm
-
 // Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
-class GptWork : public DecoderWork {
+class GptWork : public TransformerWork {
  public:
   GptWork(const ModelConfig& model, const Extent& extent)
-      : DecoderWork(model, extent, kNormStatistics), dropout_(model.dropout), h_(model.heads) {}
+      : TransformerWork(model, extent, kLayerNormStatistics), h_(model.heads) {}
 
   // Gathers the rows of tokens and positions, and adds them.
   Work embedding() const {
@@ -105,11 +103,7 @@ class GptWork : public DecoderWork {
   }
 
  private:
-  // Dropout reads and writes states. It keeps neither mask nor input.
-  double dropped() const { return dropout_ > 0 ? 1 : 0; }
-  double drop_moves() const { return 2 * dropped(); }
-
-  double dropout_, h_;
+  double h_;
 };
 
 void add_block(Model& model, const ModelConfig& config, int block) {

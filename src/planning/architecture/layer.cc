@@ -7,27 +7,9 @@
 namespace twobw::architecture {
 
 std::string_view name(Field field) {
-  switch (field) {
-    case Field::Tokens:
-      return "tokens";
-    case Field::Targets:
-      return "targets";
-    case Field::TokenTypes:
-      return "token types";
-    case Field::Positions:
-      return "positions";
-    case Field::Lengths:
-      return "lengths";
-    case Field::Labels:
-      return "labels";
-    case Field::Values:
-      return "values";
-    case Field::LossScale:
-      return "loss scale";
-    case Field::LabelScale:
-      return "label scale";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"tokens", "targets", "token types", "positions",  "lengths",
+                                         "labels", "values",  "loss scale",  "label scale"};
+  return kNames[static_cast<std::size_t>(field)];
 }
 
 std::int64_t count_of(Field field, std::int64_t sequences, std::int64_t context) {

@@ -16,10 +16,10 @@ namespace twobw::architecture {
 namespace {
 
 // Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
-class LlamaWork : public DecoderWork {
+class LlamaWork : public TransformerWork {
  public:
   LlamaWork(const ModelConfig& model, const Extent& extent)
-      : DecoderWork(model, extent, 1),
+      : TransformerWork(model, extent, 1),
         qk_norm_(model.qk_norm),
         f_(static_cast<double>(hidden_size(model))),
         heads_(model.heads),

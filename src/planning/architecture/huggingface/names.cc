@@ -102,15 +102,16 @@ const NameTable& bert_names(bool tied) {
   return tied ? of_tied : of_untied;
 }
 
-// Null: not in transformers.
-const NameTable* names_of(const ModelConfig& config) {
-  if (config.family == "gpt") return &gpt_names();
-  if (config.family == "llama") return &llama_names();
-  if (config.family == "bert") return &bert_names(config.tied);
-  return nullptr;
+// Empty: not in transformers.
+const NameTable& names_of(const ModelConfig& config) {
+  static const NameTable none = {};
+  if (config.family == "gpt") return gpt_names();
+  if (config.family == "llama") return llama_names();
+  return config.family == "bert" ? bert_names(config.tied) : none;
 }
 
-const Names& head_names(const NameTable& table, const ModelConfig& config) {
+const Names& head_names(const ModelConfig& config) {
+  const NameTable& table = names_of(config);
   return is_sequence_head(config.head) ? table.sequences : table.language;
 }
 
@@ -163,21 +164,21 @@ std::vector<std::int64_t> rows_of(const ModelConfig& config, std::string_view pa
 }  // namespace
 
 bool has_family(const ModelConfig& config) {
-  return names_of(config) != nullptr;
+  return !names_of(config).prefix.empty();
 }
 
 std::vector<Piece> pieces_of(const ModelConfig& config, const Parameter& parameter) {
-  const NameTable* const table = names_of(config);
-  if (table == nullptr) return {{.name = parameter.group_name(), .shape = parameter.shape}};
+  if (!has_family(config)) return {{.name = parameter.group_name(), .shape = parameter.shape}};
+  const NameTable& table = names_of(config);
   const NameParts ours = parts_of(parameter.group_name());
-  const std::vector<std::string> names = translate(*table, head_names(*table, config), ours);
+  const std::vector<std::string> names = translate(table, head_names(config), ours);
   const std::vector<std::int64_t> rows = rows_of(config, ours.part, names.size(), parameter.shape.front());
   const bool matrix_of_block = !ours.block.empty() && parameter.shape.size() == 2;
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Piece piece{.name = names[i], .shape = parameter.shape};
     piece.shape.front() = rows[i];
-    piece.transposed = table->transposed && matrix_of_block;
+    piece.transposed = table.transposed && matrix_of_block;
     if (piece.transposed) std::swap(piece.shape[0], piece.shape[1]);
     pieces.push_back(std::move(piece));
   }
@@ -185,8 +186,7 @@ std::vector<Piece> pieces_of(const ModelConfig& config, const Parameter& paramet
 }
 
 std::string_view prefix_of(const ModelConfig& config) {
-  const NameTable* const table = names_of(config);
-  return table == nullptr ? "" : table->prefix;
+  return names_of(config).prefix;
 }
 
 std::string former_name(std::string_view name) {
@@ -201,30 +201,25 @@ std::string former_name(std::string_view name) {
 }
 
 std::vector<TiedNames> tied_names(const ModelConfig& config) {
-  const NameTable* const table = names_of(config);
-  return table == nullptr || !config.tied ? std::vector<TiedNames>() : table->tied;
+  return config.tied ? names_of(config).tied : std::vector<TiedNames>();
 }
 
 bool is_of_head(const ModelConfig& config, const Parameter& parameter) {
-  const NameTable* const table = names_of(config);
-  if (table == nullptr) return false;
+  if (!has_family(config)) return false;
   const NameParts ours = parts_of(parameter.group_name());
-  return ours.block.empty() && head_names(*table, config).contains(ours.part);
+  return ours.block.empty() && head_names(config).contains(ours.part);
 }
 
 bool is_head_name(const ModelConfig& config, std::string_view name) {
-  const NameTable* const table = names_of(config);
-  return table != nullptr && std::ranges::any_of(table->of_heads, [&](std::string_view start) {
-           return name.starts_with(start);
-         });
+  return std::ranges::any_of(names_of(config).of_heads,
+                             [&](std::string_view start) { return name.starts_with(start); });
 }
 
 bool is_spare(const ModelConfig& config, std::string_view name) {
-  const NameTable* const table = names_of(config);
-  if (table == nullptr) return false;
+  const NameTable& table = names_of(config);
   const bool tied = config.tied && !is_sequence_head(config.head);
-  if (tied && std::ranges::find(table->tied, name, &TiedNames::output) != table->tied.end()) return true;
-  return std::ranges::any_of(table->spare, [&](std::string_view end) { return name.ends_with(end); });
+  if (tied && std::ranges::find(table.tied, name, &TiedNames::output) != table.tied.end()) return true;
+  return std::ranges::any_of(table.spare, [&](std::string_view end) { return name.ends_with(end); });
 }
 
 }  // namespace twobw::architecture::huggingface
