@@ -11,13 +11,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "app/rendezvous/stores.h"
-#include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "engine/checkpoint/formats/manifest.h"
 #include "engine/control/connection.h"

@@ -4,7 +4,6 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "core/base/failures.h"
+#include "core/base/text.h"
 
 namespace twobw::rendezvous {
 namespace {
@@ -40,27 +40,38 @@ class QuietLog {
   const int before_ = FLAGS_caffe2_log_level;
 };
 
-// Does the work on a thread of its own, because LibTorch's client waits for a silent store forever. Null
-// after the timeout: the thread is left behind.
+// The value of some work, or the reason why there is none.
+template <typename Value>
+struct Answer {
+  std::optional<Value> value;
+  std::string why;
+};
+
+// Does the work on a thread of its own, because LibTorch's client waits for a silent store forever. After the
+// timeout the thread is left behind, and the reason is "SILENCE within N s".
 template <typename Work>
-std::optional<std::invoke_result_t<Work>> within(double seconds, Work work) {
+auto within(double seconds, const char* silence, Work work) {
+  using Value = std::invoke_result_t<Work>;
   const QuietLog log;
-  std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
-  auto result = task.get_future();
-  std::thread(std::move(task)).detach();
-  if (result.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready)
-    return std::nullopt;
-  auto value = result.get();
-  log.restore();
-  return value;
+  try {
+    std::packaged_task<Value()> task(std::move(work));
+    auto result = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (result.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready)
+      return Answer<Value>{.value = {}, .why = fmt::format("{} within {:g} s", silence, seconds)};
+    Answer<Value> answer{.value = result.get(), .why = {}};
+    log.restore();
+    return answer;
+  } catch (const std::exception& error) {
+    return Answer<Value>{.value = {}, .why = message_of(error)};
+  }
 }
 
 int parse_port(const std::string& text, const std::string& published) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65535)
+  const std::optional<int> port = parse_number<int>(text);
+  if (!port || *port < 1 || *port > 65535)
     fail_run("torchrun's store says that process 0 listens at '{}', which is not an address", published);
-  return port;
+  return *port;
 }
 
 [[noreturn]] void refuse_use(const char* what) {
@@ -76,47 +87,31 @@ AgentStore connect_to_agent(const launch::World& world, double seconds) {
   // LibTorch's own timeout; the wait below ends first, with a sentence of its own.
   options.timeout =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(2 * seconds));
-  std::string why = fmt::format("no answer within {:g} s", seconds);
-  try {
-    const auto store = within(seconds, [options, address = world.master_address]() -> AgentStore {
-      return c10::make_intrusive<c10d::TCPStore>(address, options);
-    });
-    if (store) return *store;
-  } catch (const std::exception& error) {
-    why = message_of(error);
-  }
+  const auto [store, why] =
+      within(seconds, "no answer", [options, address = world.master_address]() -> AgentStore {
+        return c10::make_intrusive<c10d::TCPStore>(address, options);
+      });
+  if (store) return *store;
   fail_run("torchrun's store at {}:{} cannot be reached: {}; torchrun may have ended", world.master_address,
            world.master_port, why);
 }
 
 void publish(const AgentStore& store, const std::string& job, const RendezvousPoint& point, double seconds) {
-  std::string why = fmt::format("no answer within {:g} s", seconds);
-  try {
-    const auto published = within(seconds, [store, job, point] {
-      // The endpoint comes last, so that its readers find the token.
-      store->set(key_of(job, "token"), point.token);
-      store->set(key_of(job, "endpoint"), fmt::format("{}:{}", point.endpoint.address, point.endpoint.port));
-      return true;
-    });
-    if (published) return;
-  } catch (const std::exception& error) {
-    why = message_of(error);
-  }
+  const auto [published, why] = within(seconds, "no answer", [store, job, point] {
+    // The endpoint comes last, so that its readers find the token.
+    store->set(key_of(job, "token"), point.token);
+    store->set(key_of(job, "endpoint"), fmt::format("{}:{}", point.endpoint.address, point.endpoint.port));
+    return true;
+  });
+  if (published) return;
   fail_run("process 0 cannot say in torchrun's store where it listens: {}; torchrun may have ended", why);
 }
 
 RendezvousPoint find_rendezvous_point(const AgentStore& store, const std::string& job, double seconds) {
-  using Texts = std::pair<std::string, std::string>;
-  std::optional<Texts> found;
-  std::string why = fmt::format("nothing within {:g} s", seconds);
-  try {
-    found = within(seconds, [store, job] {
-      std::string endpoint = store->get_to_str(key_of(job, "endpoint"));
-      return Texts(std::move(endpoint), store->get_to_str(key_of(job, "token")));
-    });
-  } catch (const std::exception& error) {
-    why = message_of(error);
-  }
+  const auto [found, why] = within(seconds, "nothing", [store, job] {
+    std::string endpoint = store->get_to_str(key_of(job, "endpoint"));
+    return std::pair(std::move(endpoint), store->get_to_str(key_of(job, "token")));
+  });
   if (!found) fail_run("process 0 has not said in torchrun's store where it listens: {}", why);
   const auto& [endpoint, token] = *found;
   const std::size_t colon = std::min(endpoint.rfind(':'), endpoint.size());
