@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <memory>
-#include <vector>
 
 #include "app/inference/stages.h"
 #include "core/base/error.h"

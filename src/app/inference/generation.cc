@@ -1,12 +1,9 @@
 #include "app/inference/generation.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <span>
 
 #include "app/inference/decoder.h"
-#include "app/inference/sampler.h"
 #include "core/base/error.h"
 #include "planning/architecture/families.h"
 

@@ -10,7 +10,6 @@
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/store.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::inference {
 namespace {
