@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
-#include "planning/host/local_cluster.h"
+#include "planning/host/machine.h"
 #include "planning/planner/costs/cost_tables.h"
 #include "planning/planner/search/configuration.h"
 
@@ -40,16 +40,13 @@ planner::Problem make_problem(const Config& config, const ProblemFiles& files, s
 }
 
 void add_shape_options(CLI::App& command, PipelineShape& shape) {
-  command.add_option("--stages", shape.stages, "Stages, d")->capture_default_str();
-  command.add_option("--microbatches", shape.microbatches, "Microbatches per update, m")
-      ->capture_default_str();
-  command.add_option("--extra", shape.extra, "Extra microbatches in flight, e")->capture_default_str();
+  command.add_option("--stages", shape.stages, "Stages, d");
+  command.add_option("--microbatches", shape.microbatches, "Microbatches per update, m");
+  command.add_option("--extra", shape.extra, "Extra microbatches in flight, e");
   command.add_flag("--predict,!--no-predict", shape.predict,
                    "2bw: compute on predicted weights (default), or on delayed ones as in the paper");
-  command
-      .add_option("--step-slack", shape.step_slack,
-                  "2bw: microbatches by which the switch to the true weights of a batch is delayed")
-      ->capture_default_str();
+  command.add_option("--step-slack", shape.step_slack,
+                     "2bw: microbatches by which the switch to the true weights of a batch is delayed");
   command.add_flag("!--one-gradient", shape.double_buffer_gradients,
                    "2bw: one gradient buffer per stage, and a stall, instead of two");
   command.add_flag("--defer-tied-update", shape.defer_tied_update,
@@ -67,8 +64,7 @@ void check_forwards(const schedule::Spec& spec, std::int64_t most) {
 
 void add_color_option(CLI::App& command, std::string& choice) {
   command.add_option("--color", choice, "Color by weight version")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
 bool wants_color(const std::string& choice) {

@@ -10,7 +10,7 @@
 #include "app/cli/planning_options.h"
 #include "app/cli/program.h"
 #include "core/base/text_file.h"
-#include "planning/host/local_cluster.h"
+#include "planning/host/machine.h"
 
 namespace twobw::cli {
 namespace {
@@ -20,19 +20,6 @@ ClusterText describe_machine(const std::string& output) {
   const device::Machine machine = device::measure_machine();
   return {measure::describe(machine),
           fmt::format("{} device{}", machine.cores, machine.cores == 1 ? "" : "s")};
-}
-
-Json to_json(const YAML::Node& node) {
-  Json json;
-  if (node.IsMap()) {
-    for (const auto& entry : node) json[entry.first.Scalar()] = to_json(entry.second);
-  } else if (node.IsSequence()) {
-    for (const YAML::Node& item : node) json.push_back(to_json(item));
-  } else {
-    json = Json::parse(node.Scalar(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) json = node.Scalar();
-  }
-  return json;
 }
 
 void show(const ClusterText& cluster, const std::string& output, bool json) {
@@ -48,26 +35,24 @@ void show(const ClusterText& cluster, const std::string& output, bool json) {
 
 }  // namespace
 
-void add_topology_options(CLI::App& command, int& exit_code, DescribeHosts describe_hosts) {
+void add_topology_options(CLI::App& command, DescribeHosts describe_hosts) {
   auto arguments = add_run_arguments(command);
   auto output = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   command.add_option("--output", *output, "The file to write (default: standard output)");
   add_json_flag(command, *json);
-  command.callback([arguments, output, json, describe_hosts, &exit_code] {
-    sort_out(*arguments);
+  command.callback([arguments, output, json, describe_hosts] {
     const bool configured = !arguments->file.empty() || !arguments->overrides.empty();
     const Config config = configured ? load_to_plan(*arguments) : Config();
     const launch::World world = launch::read_world(launch::process_environment());
     const ClusterText cluster =
         world.size > 1 ? describe_hosts(world, config, *output) : describe_machine(*output);
     if (world.rank == 0) show(cluster, *output, *json);
-    exit_code = 0;
   });
 }
 
-void add_topology(CLI::App& command, int& exit_code) {
-  add_topology_options(command, exit_code, /*describe_hosts=*/nullptr);
+void add_topology(CLI::App& command, int&) {
+  add_topology_options(command, /*describe_hosts=*/nullptr);
 }
 
 }  // namespace twobw::cli

@@ -14,7 +14,7 @@
 #include "engine/runtime/rank_map.h"
 #include "engine/transport/sum_rounds.h"
 #include "planning/host/cores.h"
-#include "planning/host/local_cluster.h"
+#include "planning/host/machine.h"
 #include "planning/planner/costs/cost_tables.h"
 #include "planning/planner/costs/estimate.h"
 #include "planning/planner/report/report.h"

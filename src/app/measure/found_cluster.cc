@@ -13,7 +13,6 @@
 #include "core/base/codec.h"
 #include "engine/device/gpu_thread.h"
 #include "planning/host/cores.h"
-#include "planning/host/local_cluster.h"
 
 namespace twobw::measure {
 namespace {

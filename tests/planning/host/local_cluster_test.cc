@@ -1,4 +1,4 @@
-#include "planning/host/local_cluster.h"
+#include "planning/host/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
-#include "planning/architecture/huggingface/kinds.h"
+#include "planning/architecture/huggingface/config_file.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "core/base/config_values.h"

@@ -10,7 +10,6 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "planning/architecture/families.h"
-#include "planning/architecture/huggingface/kinds.h"
 #include "planning/architecture/huggingface/names.h"
 
 namespace twobw::architecture::huggingface {

@@ -13,7 +13,6 @@
 #include "core/base/json.h"
 #include "core/base/kinds.h"
 #include "core/base/text_file.h"
-#include "planning/planner/hardware/units.h"
 #include "planning/planner/hardware/yaml_fields.h"
 
 namespace twobw::planner {
@@ -239,10 +238,6 @@ std::string print_node(const Cluster& cluster, const Node& node, std::size_t cou
   return text;
 }
 
-bool in_catalogue(const DeviceKind& kind) {
-  return std::ranges::find(device_catalogue(), kind) != device_catalogue().end();
-}
-
 }  // namespace
 
 int Node::device_count() const {
@@ -300,7 +295,7 @@ std::string to_yaml(const Cluster& cluster) {
   std::string text = fmt::format("name: {}\n", print_scalar(cluster.name));
   bool first = true;
   for (const DeviceKind& kind : cluster.kinds) {
-    if (in_catalogue(kind)) continue;
+    if (std::ranges::find(device_catalogue(), kind) != device_catalogue().end()) continue;
     text += first ? "devices:\n" : "";
     text += fmt::format("  {}: {}\n", print_scalar(kind.name), print_kind(kind));
     first = false;

@@ -1,4 +1,4 @@
-#include "planning/planner/hardware/units.h"
+#include "planning/planner/hardware/yaml_fields.h"
 
 #include <gtest/gtest.h>
 
