@@ -1,13 +1,11 @@
 #include "app/cli/arguments.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
 #include "core/base/text_file.h"
 #include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
@@ -17,11 +15,6 @@
 
 namespace twobw::cli {
 namespace {
-
-bool is_file(const std::string& word) {
-  std::error_code error;  // it may be too long for a name
-  return std::filesystem::is_regular_file(word, error);
-}
 
 // The vocabulary of a token file; 0 without a record.
 int recorded_vocab(const std::string& path) {
@@ -68,10 +61,8 @@ void set_default_vocab(Config& config) {
   if (vocab > 0) config.model.vocab = vocab;
 }
 
-}  // namespace
-
-void sort_out(RunArguments& arguments) {
-  for (const std::string& word : arguments.words) {
+void sort_out(const std::vector<std::string>& words, RunArguments& arguments) {
+  for (const std::string& word : words) {
     if (word.find('=') != std::string::npos && !is_file(word)) {
       arguments.overrides.push_back(word);
     } else if (arguments.file.empty()) {
@@ -83,6 +74,8 @@ void sort_out(RunArguments& arguments) {
     }
   }
 }
+
+}  // namespace
 
 Config load(const RunArguments& arguments) {
   std::vector<std::string> settings = arguments.defaults;
@@ -101,8 +94,9 @@ Config load_to_plan(RunArguments arguments) {
 
 std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command) {
   auto arguments = std::make_shared<RunArguments>();
-  command.add_option("config", arguments->words,
-                     "[CONFIG.yaml] [key.path=value ...]; see docs/reference/configuration.md");
+  command.add_option_function<std::vector<std::string>>(
+      "config", [arguments](const std::vector<std::string>& words) { sort_out(words, *arguments); },
+      "[CONFIG.yaml] [key.path=value ...]; see docs/reference/configuration.md");
   return arguments;
 }
 

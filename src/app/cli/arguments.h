@@ -12,9 +12,7 @@
 namespace twobw::cli {
 
 struct RunArguments {
-  std::vector<std::string> words;  // as typed
-
-  // Set by sort_out(). A word with '=' is an override, unless it names a file.
+  // As typed. A word with '=' is an override, unless it names a file.
   std::string file;
   std::vector<std::string> overrides;
 
@@ -25,10 +23,8 @@ struct RunArguments {
   bool sets(const char* key) const { return is_set(key, "", overrides); }
 };
 
+// Parsing throws InputError when two files are named.
 std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);
-
-// Throws InputError when two files are named.
-void sort_out(RunArguments& arguments);
 
 // Loads the configuration, with the model keys of the folder in model.from.
 Config load(const RunArguments& arguments);

@@ -20,6 +20,7 @@
 #include "app/cli/program.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/text_file.h"
 #include "planning/host/cores.h"
 #include "planning/host/machine.h"
 
@@ -135,8 +136,7 @@ std::string find_program(const std::string& name) {
   for (std::size_t begin = 0; begin <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', begin), folders.size());
     const fs::path program = fs::path(folders.substr(begin, end - begin)) / name;
-    std::error_code none;
-    if (fs::is_regular_file(program, none)) return program.lexically_normal();
+    if (is_file(program)) return program.lexically_normal();
     begin = end + 1;
   }
   return {};

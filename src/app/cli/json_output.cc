@@ -7,12 +7,35 @@
 #include <cerrno>
 
 #include "core/base/config_schema.h"
+#include "core/base/config_values.h"
 #include "core/base/output.h"
 
 namespace twobw::cli {
 
 void add_json_flag(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print JSON instead of text");
+}
+
+Json to_json(const YAML::Node& node, bool is_text) {
+  if (node.IsNull()) return nullptr;
+  if (node.IsSequence()) {
+    Json list = Json::array();
+    for (const YAML::Node& item : node) list.push_back(to_json(item, is_text));
+    return list;
+  }
+  if (node.IsMap()) {
+    Json map = Json::object();
+    for (const auto& entry : node) map[entry.first.Scalar()] = to_json(entry.second, is_text);
+    return map;
+  }
+  const std::string& text = node.Scalar();
+  const bool is_quoted = node.Tag() == "!";
+  if (is_quoted || is_text) return text;
+  if (text == "true" || text == "false") return text == "true";
+  if (const auto whole = parse_number<std::int64_t>(text)) return *whole;
+  if (const auto whole = parse_number<std::uint64_t>(text)) return *whole;
+  if (const auto number = parse_number<double>(text)) return *number;
+  return text;
 }
 
 void print_json(const Json& result) {

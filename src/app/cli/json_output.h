@@ -1,6 +1,8 @@
 // --json: a command prints its result as one JSON document, and refuses input with another.
 #pragma once
 
+#include <yaml-cpp/yaml.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
@@ -11,6 +13,9 @@ namespace twobw::cli {
 
 // Adds --json to a command that prints results. `json` outlives the command.
 void add_json_flag(CLI::App& command, bool& json);
+
+// A plain scalar is a number or a flag if it reads as one, unless the key takes text.
+Json to_json(const YAML::Node& node, bool is_text = false);
 
 // Prints the result, indented. Values that are not finite become null.
 void print_json(const Json& result);

@@ -131,10 +131,7 @@ void add_plan(CLI::App& command, int& exit_code) {
                    "List every family of plans, with the reason why it was not chosen");
   add_json_flag(command, options->json);
   command.add_option("--write", options->write, "Write a configuration for `twobw train`");
-  command.callback([arguments, options, &exit_code] {
-    sort_out(*arguments);
-    exit_code = run(*arguments, *options);
-  });
+  command.callback([arguments, options, &exit_code] { exit_code = run(*arguments, *options); });
 }
 
 }  // namespace twobw::cli

@@ -23,7 +23,8 @@ struct ProblemFiles {
 planner::Problem make_problem(const Config& config, const ProblemFiles& files, std::optional<int> batch,
                               std::optional<int> microbatch);
 
-// Options for the shape of a schedule. `shape` has the defaults and must outlive the command.
+// Options for the shape of a schedule, for a command that captures defaults. `shape` has them and must
+// outlive the command.
 void add_shape_options(CLI::App& command, PipelineShape& shape);
 
 // Throws InputError for more forwards than `most`.
@@ -47,6 +48,6 @@ struct ClusterText {
 // several.
 using DescribeHosts = ClusterText (*)(const launch::World& world, const Config& config,
                                       const std::string& output);
-void add_topology_options(CLI::App& command, int& exit_code, DescribeHosts describe_hosts);
+void add_topology_options(CLI::App& command, DescribeHosts describe_hosts);
 
 }  // namespace twobw::cli

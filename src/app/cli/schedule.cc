@@ -132,29 +132,23 @@ void run_schedule(ScheduleOptions options, int& exit_code) {
 
 void add_schedule(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<ScheduleOptions>();
-  command.add_option("kind", options->kind, "sequential, gpipe, flush, 2bw or stash")->capture_default_str();
+  command.option_defaults()->always_capture_default();  // the help shows them
+  command.add_option("kind", options->kind, "sequential, gpipe, flush, 2bw or stash");
   add_shape_options(command, options->spec.shape);
-  command.add_option("--replicas", options->spec.shape.replicas, "Replicas of the pipeline, w")
-      ->capture_default_str();
-  command.add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();
-  command.add_option("--sync-updates", options->spec.sync_updates, "Updates under flush at the start")
-      ->capture_default_str();
-  command
-      .add_option("--evaluate-every", options->spec.evaluate_every, "Updates between evaluations; 0: never")
-      ->capture_default_str();
-  command.add_option("--save-every", options->spec.save_every, "Updates between checkpoints; 0: never")
-      ->capture_default_str();
+  command.add_option("--replicas", options->spec.shape.replicas, "Replicas of the pipeline, w");
+  command.add_option("--updates", options->spec.updates, "Updates to run");
+  command.add_option("--sync-updates", options->spec.sync_updates, "Updates under flush at the start");
+  command.add_option("--evaluate-every", options->spec.evaluate_every,
+                     "Updates between evaluations; 0: never");
+  command.add_option("--save-every", options->spec.save_every, "Updates between checkpoints; 0: never");
   command.add_option("--forward", options->grid.costs.forward, "Length of a forward, in ticks")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 100));
   command.add_option("--backward", options->grid.costs.backward, "Length of a backward, in ticks")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 100));
   command
       .add_option("--ticks", options->grid.ticks,
                   "Draw only the first ticks; 0: as many as the terminal holds")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      ->check(CLI::NonNegativeNumber);
   add_color_option(command, options->color);
   command.add_flag("--list", options->list, "Print the instructions instead");
   command.add_flag("--check", options->check,

@@ -24,7 +24,7 @@
 #include "core/simulator/timeline.h"
 #include "core/telemetry/event.h"
 #include "planning/planner/costs/simulated_cost.h"
-#include "planning/planner/hardware/units.h"
+#include "planning/planner/hardware/yaml_fields.h"
 #include "planning/planner/report/report.h"
 #include "planning/planner/search/configuration.h"
 
@@ -310,7 +310,7 @@ void run(const SimulateOptions& options) {
 
 }  // namespace
 
-void add_simulate(CLI::App& command, int& exit_code) {
+void add_simulate(CLI::App& command, int&) {
   auto options = std::make_shared<SimulateOptions>();
   options->arguments = add_run_arguments(command);
   command.get_option("config")->description(
@@ -321,30 +321,29 @@ void add_simulate(CLI::App& command, int& exit_code) {
   command.add_option(
       "--cluster", options->files.cluster,
       "For a configuration: the hardware, as `twobw topology` writes it (default: this machine)");
+  command.option_defaults()->always_capture_default();  // the help shows them
   add_shape_options(command, options->spec.shape);
-  command.add_option("--updates", options->spec.updates, "Updates to simulate")->capture_default_str();
+  command.add_option("--updates", options->spec.updates, "Updates to simulate");
   const auto times = [&](const char* name, std::vector<std::string>& value, const char* text) {
-    command.add_option(name, value, text)->delimiter(',')->allow_extra_args(false)->capture_default_str();
+    command.add_option(name, value, text)->delimiter(',')->allow_extra_args(false);
   };
   times("--forward", options->forward, "Time of a forward: one value, or one per stage (1ms,2ms,1ms)");
   times("--backward", options->backward, "Time of a backward, in the same form");
   times("--step", options->step, "Time of an optimizer step on the compute thread");
   times("--prediction", options->predict, "Time of a prediction on the compute thread");
   times("--reduce", options->reduce, "Time of an all-reduce over replicas");
-  command.add_option("--activation-bytes", options->activation_bytes,
-                     "Bytes that a microbatch sends to the next stage, and back");
+  command
+      .add_option("--activation-bytes", options->activation_bytes,
+                  "Bytes that a microbatch sends to the next stage, and back")
+      ->default_str("");
   command.add_option("--bandwidth", options->bandwidth,
                      "Bandwidth of each link, in each direction (default: unlimited)");
-  command.add_option("--latency", options->latency, "Latency of each link")->capture_default_str();
+  command.add_option("--latency", options->latency, "Latency of each link");
   command.add_option("--trace", options->trace,
                      "Write the times of every instruction to this file, for ui.perfetto.dev");
   add_color_option(command, options->color);
   add_json_flag(command, options->json);
-  command.callback([options, &exit_code] {
-    sort_out(*options->arguments);
-    run(*options);
-    exit_code = 0;
-  });
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace twobw::cli

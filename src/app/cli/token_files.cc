@@ -183,43 +183,37 @@ void add_prepare(CLI::App& command, int&) {
   auto json = std::make_shared<bool>(false);
   command.add_option("inputs", options->inputs, "Files and folders, also compressed (gzip, zstd)")
       ->required();
+  command.option_defaults()->always_capture_default();  // the help shows them
   command.add_option("--tokenizer", options->tokenizer, "A folder, a file, or bytes")->required();
   command
       .add_option("--out", options->out,
                   "Prefix of the files to write: PREFIX-train.bin and .idx, PREFIX-validation...")
       ->required();
   command.add_option("--format", options->format, "auto (by file name), text, jsonl or tsv")
-      ->check(CLI::IsMember({"auto", "text", "jsonl", "tsv"}))
-      ->capture_default_str();
-  command.add_option("--field", options->documents.field, "Field with the text, in jsonl")
-      ->capture_default_str();
-  command
-      .add_option("--column", options->documents.column,
-                  "Column with the text, in tsv: a name in the first line, or a number without such a line")
-      ->capture_default_str();
+      ->check(CLI::IsMember({"auto", "text", "jsonl", "tsv"}));
+  command.add_option("--field", options->documents.field, "Field with the text, in jsonl");
+  command.add_option(
+      "--column", options->documents.column,
+      "Column with the text, in tsv: a name in the first line, or a number without such a line");
   command.add_option("--split", *split, "Boundaries of documents in text: files or blank-lines")
-      ->check(CLI::IsMember({"files", "blank-lines"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"files", "blank-lines"}));
   auto* fraction =
       command.add_option("--validation", options->split.fraction, "Fraction of the documents for validation")
-          ->check(CLI::Range(0.0, 0.999999))
-          ->capture_default_str();
+          ->check(CLI::Range(0.0, 0.999999));
   command
       .add_option("--validation-every", options->split.every, "Every N-th document for validation instead")
       ->check(CLI::Range(2, 1'000'000'000))
+      ->default_str("")
       ->excludes(fraction);
-  command.add_option("--seed", options->split.seed, "Seed of the choice of validation documents")
-      ->capture_default_str();
+  command.add_option("--seed", options->split.seed, "Seed of the choice of validation documents");
   command.add_flag("--no-eot", *no_end, "Append no end-of-text token to documents");
   command.add_option("--eot", options->end_of_text_token, "End-of-text token (default: the tokenizer's)");
   command.add_option("--workers", options->workers, "Encoder threads; 0: one per core")
-      ->check(CLI::Range(0, 32))
-      ->capture_default_str();
+      ->check(CLI::Range(0, 32));
   command
       .add_option("--save-every", options->save_seconds,
                   "Seconds between saved positions, from which an interrupted run resumes")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
+      ->check(CLI::Range(0.0, 1e6));
   command.add_flag("--restart", options->restart, "Discard the files of an interrupted run");
   command.add_flag("--json", *json, "Print PREFIX.json instead of text");
   command.callback([options, split, no_end, json] {

@@ -1,12 +1,9 @@
 // twobw tokenizer: trains, shows and applies a tokenizer.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -92,17 +89,15 @@ void add_train_tokenizer(CLI::App& group) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = group.add_subcommand("train", "Learn a byte-level BPE from text files");
   command->add_option("files", options->files, "Text files to learn from")->required();
-  command->add_option("--vocab", options->vocab, "Vocabulary size, with special tokens")
-      ->capture_default_str();
+  command->option_defaults()->always_capture_default();  // the help shows them
+  command->add_option("--vocab", options->vocab, "Vocabulary size, with special tokens");
   command->add_option("--out", options->out, "Folder to write: tokenizer.json, vocab.json and merges.txt")
       ->required();
-  command->add_option("--min-count", options->min_count, "Occurrences that a pair needs to become a token")
-      ->capture_default_str();
+  command->add_option("--min-count", options->min_count, "Occurrences that a pair needs to become a token");
   command->add_option("--special", options->special, "A special token; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)  // else [MASK] is a list of one
-      ->capture_default_str();
+      ->allow_extra_args(false);  // else [MASK] is a list of one
   add_json_flag(*command, options->json);
   command->callback([options] { train_tokenizer(*options); });
 }
@@ -126,16 +121,6 @@ std::string_view take_line(std::string_view& text) {
   const std::string_view line = text.substr(0, stop == std::string_view::npos ? text.size() : stop + 1);
   text.remove_prefix(line.size());
   return line;
-}
-
-std::string as_text(const std::vector<Id>& ids) {
-  fmt::memory_buffer out;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i > 0) out.push_back(' ');
-    fmt::format_to(std::back_inserter(out), "{}", ids[i]);
-  }
-  out.push_back('\n');
-  return fmt::to_string(out);
 }
 
 // Calls `use` with the whole text, or with every line of it.
@@ -172,7 +157,8 @@ void encode_text(const EncodeOptions& options) {
     } else {
       tokenizer->encode(part, ids);
     }
-    fmt::print("{}", options.json ? Json{{"ids", ids}}.dump() + "\n" : as_text(ids));
+    fmt::print("{}",
+               options.json ? Json{{"ids", ids}}.dump() + "\n" : fmt::format("{}\n", fmt::join(ids, " ")));
   });
 }
 
@@ -209,13 +195,12 @@ std::vector<Id> parse_ids(std::string_view text, Id vocab) {
     if (begin == std::string_view::npos) return ids;
     text.remove_prefix(begin);
     const std::string_view word = text.substr(0, text.find_first_of(kBetween));
-    Id id = -1;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (error != std::errc() || end != word.data() + word.size() || id < 0 || id >= vocab) {
+    const std::optional<Id> id = parse_number<Id>(word);
+    if (!id || *id < 0 || *id >= vocab) {
       fail_input("'{}' is not an id of this tokenizer; ids are whole numbers from 0 to {}",
                  word.substr(0, 40), vocab - 1);
     }
-    ids.push_back(id);
+    ids.push_back(*id);
     text.remove_prefix(word.size());
   }
 }

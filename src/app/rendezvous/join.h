@@ -36,6 +36,17 @@ auto read_or_broadcast_error(const launch::World& world, Read read) {
   }
 }
 
+// Returns `work()` once all processes have left the run. A failure here ends it in all of them. `processes`
+// may be null: there is only this one.
+template <typename Work>
+auto run_and_leave(transport::Processes* processes, Work work) {
+  return transport::abort_on_failure(processes, [&] {
+    auto result = work();
+    if (processes) processes->control().leave();
+    return result;
+  });
+}
+
 // The address at which other processes reach this one. Retries an unknown name of process 0's host for
 // network.join_timeout seconds. Throws InputError if the address is ambiguous, RunError if the name stays
 // unknown.

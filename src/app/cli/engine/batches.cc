@@ -46,7 +46,7 @@ void write_batches(const Config& config, std::int64_t updates, const std::string
 
 }  // namespace
 
-void add_batches(CLI::App& command, int& exit_code) {
+void add_batches(CLI::App& command, int&) {
   struct Options {
     std::int64_t updates = 1;
     std::string out;
@@ -60,8 +60,7 @@ void add_batches(CLI::App& command, int& exit_code) {
   command.add_option("--out", options->out, "The safetensors file to write, tensors FIELD.UPDATE.MICROBATCH")
       ->required();
   add_json_flag(command, options->json);
-  command.callback([arguments, options, &exit_code] {
-    sort_out(*arguments);
+  command.callback([arguments, options] {
     check_writable("--out", options->out);
     device::initialize();
     const Config config = load(*arguments);
@@ -70,7 +69,6 @@ void add_batches(CLI::App& command, int& exit_code) {
     const std::int64_t microbatches = updates * config.pipeline.microbatches * config.pipeline.replicas;
     print_result(json, {{"file", out}, {"updates", updates}, {"microbatches", microbatches}},
                  fmt::format("{} microbatches of {} updates are in {}\n", microbatches, updates, out));
-    exit_code = 0;
   });
 }
 

@@ -65,10 +65,7 @@ void add_compare(CLI::App& command, int& exit_code) {
   command.add_option("--target", options->target,
                      "Validation loss to reach (default: the worse of the two final losses)");
   add_json_flag(command, options->json);
-  command.callback([arguments, options, &exit_code] {
-    sort_out(*arguments);
-    exit_code = run(*arguments, *options);
-  });
+  command.callback([arguments, options, &exit_code] { exit_code = run(*arguments, *options); });
 }
 
 }  // namespace twobw::cli

@@ -76,18 +76,17 @@ compdef _twobw twobw
 
 }  // namespace
 
-void add_completion(CLI::App& command, int& exit_code) {
+void add_completion(CLI::App& command, int&) {
   auto shell = std::make_shared<std::string>();
   command
       .add_option("shell", *shell,
                   "bash or zsh; add `source <(twobw completion SHELL)` to ~/.bashrc or ~/.zshrc")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh"}));
-  command.callback([shell, &command, &exit_code] {
+  command.callback([shell, &command] {
     const bool bash = *shell == "bash";
     fmt::print("{}{}{}", bash ? kBashBegin : kZshBegin, candidates(*command.get_parent()),
                bash ? kBashEnd : kZshEnd);
-    exit_code = 0;
   });
 }
 

@@ -212,7 +212,7 @@ void embed(const EmbedOptions& options) {
 
 }  // namespace
 
-void add_embed(CLI::App& command, int& exit_code) {
+void add_embed(CLI::App& command, int&) {
   auto options = std::make_shared<EmbedOptions>();
   auto pool = std::make_shared<std::string>("mean");
   command.add_option("folder", options->folder, "A BERT: a run, a checkpoint or a Hugging Face folder")
@@ -236,10 +236,9 @@ void add_embed(CLI::App& command, int& exit_code) {
   command.add_option("--tokenizer", options->tokenizer,
                      "Tokenizer: a folder or a file (default: the model's)");
   add_json_flag(command, options->json);
-  command.callback([options, pool, &exit_code] {
+  command.callback([options, pool] {
     options->pooling = kPoolings.at(*pool);
     embed(*options);
-    exit_code = 0;
   });
 }
 

@@ -30,7 +30,7 @@ Json to_json(const train::Export& request, const train::Exported& exported) {
 
 }  // namespace
 
-void add_export(CLI::App& command, int& exit_code) {
+void add_export(CLI::App& command, int&) {
   auto json = std::make_shared<bool>(false);
   auto request = std::make_shared<train::Export>();
   command
@@ -41,10 +41,9 @@ void add_export(CLI::App& command, int& exit_code) {
       ->check(CLI::IsMember(train::export_dtypes()))
       ->capture_default_str();
   add_json_flag(command, *json);
-  command.callback([request, json, &exit_code] {
+  command.callback([request, json] {
     device::initialize();
     const train::Exported exported = train::export_model(*request);
-    exit_code = 0;
     if (*json) return print_json(to_json(*request, exported));
     fmt::print("the model of {}{} is in {}, in {}\n", request->from, which(exported.from), request->folder,
                request->dtype);

@@ -188,7 +188,7 @@ void generate(GenerateOptions& options) {
 
 }  // namespace
 
-void add_generate(CLI::App& command, int& exit_code) {
+void add_generate(CLI::App& command, int&) {
   auto options = std::make_shared<GenerateOptions>();
   inference::Sampling& sampling = options->of.sampling;
   command.add_option("model", options->path, "A run, a checkpoint, or a Hugging Face folder")->required();
@@ -222,10 +222,7 @@ void add_generate(CLI::App& command, int& exit_code) {
   command.add_option("--batch", options->of.batch, "Prompts computed together; does not change the texts")
       ->capture_default_str();
   command.add_flag("--json", options->json, "Print a line of JSON for each prompt");
-  command.callback([options, &exit_code] {
-    generate(*options);
-    exit_code = 0;
-  });
+  command.callback([options] { generate(*options); });
 }
 
 }  // namespace twobw::cli

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <set>
@@ -48,13 +47,12 @@ std::vector<int> parse_sizes(const std::string& text) {
   std::set<int> sizes;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    int size = 0;
-    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, size);
-    if (error != std::errc() || stop != text.data() + end || size < 1 || size > kLargest) {
+    const auto size = parse_number<int>(std::string_view(text).substr(begin, end - begin));
+    if (!size || *size < 1 || *size > kLargest) {
       fail_input("--sizes is '{}'; it must be whole numbers from 1 to {} with commas between, such as 1,2,4",
                  text, kLargest);
     }
-    sizes.insert(size);
+    sizes.insert(*size);
     begin = end + 1;
   }
   return {sizes.begin(), sizes.end()};
@@ -145,7 +143,7 @@ ClusterText describe_hosts(const launch::World& world, const Config& config, con
   device::initialize();
   const control::Facts facts = {{"the command", "topology"}, {"--output", output}};
   const auto processes = rendezvous::join(world, config.network, facts);
-  return transport::abort_on_failure(processes.get(), [&] {
+  return rendezvous::run_and_leave(processes.get(), [&] {
     ClusterText text;
     if (world.rank == 0 && !output.empty()) check_writable("--output", output);
     const std::vector<runtime::HostDevices> hosts = train::gather_hosts(*processes);
@@ -157,7 +155,6 @@ ClusterText describe_hosts(const launch::World& world, const Config& config, con
           fmt::format("{}\n{} device{} on {} host{}", measure::table_of(found), devices,
                       devices == 1 ? "" : "s", found.hosts.size(), found.hosts.size() == 1 ? "" : "s");
     }
-    processes->control().leave();
     return text;
   });
 }
@@ -167,21 +164,17 @@ ClusterText describe_hosts(const launch::World& world, const Config& config, con
 void add_profile(CLI::App& command, int& exit_code) {
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<ProfileOptions>();
-  command.add_option("--output", options->output, "The file to write")->capture_default_str();
-  command.add_option("--sizes", options->sizes, "Microbatch sizes to measure, in sequences")
-      ->capture_default_str();
+  command.option_defaults()->always_capture_default();  // the help shows them
+  command.add_option("--output", options->output, "The file to write");
+  command.add_option("--sizes", options->sizes, "Microbatch sizes to measure, in sequences");
   command.add_option("--rounds", options->rounds, "Repetitions of every measurement")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(CLI::PositiveNumber);
   add_json_flag(command, options->json);
-  command.callback([arguments, options, &exit_code] {
-    sort_out(*arguments);
-    exit_code = run(*arguments, *options);
-  });
+  command.callback([arguments, options, &exit_code] { exit_code = run(*arguments, *options); });
 }
 
-void add_topology_of_hosts(CLI::App& command, int& exit_code) {
-  add_topology_options(command, exit_code, describe_hosts);
+void add_topology_of_hosts(CLI::App& command, int&) {
+  add_topology_options(command, describe_hosts);
 }
 
 }  // namespace twobw::cli

@@ -135,17 +135,6 @@ Config on_present_devices(Config config, const RunArguments& arguments, const la
   return config;
 }
 
-// With the other processes that a launcher has started.
-train::Outcome train_together(const launch::World& world, const Config& config, train::RunOptions options) {
-  options.processes = rendezvous::join(world, config.network, train::facts_of("train", config));
-  transport::Processes* const processes = options.processes.get();
-  return transport::abort_on_failure(processes, [&] {
-    train::Outcome outcome = train::train(config, options);
-    if (processes) processes->control().leave();
-    return outcome;
-  });
-}
-
 int run(const RunArguments& arguments, const TrainOptions& options) {
   const launch::World world = launch::read_world(launch::process_environment());
   if (world.size > 1 && !options.beside.empty())
@@ -164,7 +153,9 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   const ProgressOnStderr quiet(options.json);
   train::RunOptions run_options = {.trace = options.trace};
   if (options.json) run_options.on_record = [&](const Json& line) { quiet.print_line(line); };
-  const train::Outcome outcome = train_together(world, config, run_options);
+  run_options.processes = rendezvous::join(world, config.network, train::facts_of("train", config));
+  const train::Outcome outcome = rendezvous::run_and_leave(run_options.processes.get(),
+                                                           [&] { return train::train(config, run_options); });
   if (world.rank > 0) return 0;
   if (options.json) quiet.print_line({{"summary", outcome.summary}});
   print_outcome(outcome.config, outcome.summary);
@@ -189,10 +180,7 @@ void add_train(CLI::App& command, int& exit_code) {
                      "Afterwards compare the throughput with this schedule, such as flush");
   command.add_flag("--json", options->json,
                    "Print JSON lines: run_dir and updates, the records of metrics.jsonl, the summary");
-  command.callback([arguments, options, &exit_code] {
-    sort_out(*arguments);
-    exit_code = run(*arguments, *options);
-  });
+  command.callback([arguments, options, &exit_code] { exit_code = run(*arguments, *options); });
 }
 
 }  // namespace twobw::cli

@@ -48,16 +48,6 @@ Config load_small(RunArguments arguments) {
   return takes(dropping.model) ? dropping : config;
 }
 
-// Returns when all processes have the result.
-train::Verification verify_together(const Config& config, const train::VerifyOptions& options) {
-  transport::Processes* const processes = options.processes.get();
-  return transport::abort_on_failure(processes, [&] {
-    train::Verification result = train::verify(config, options);
-    if (processes) processes->control().leave();
-    return result;
-  });
-}
-
 Json to_json(const Config& config, const train::Verification& result, double seconds) {
   return {{"equal", result.equal},
           {"difference", result.difference},
@@ -115,7 +105,8 @@ int run(const RunArguments& arguments, train::VerifyOptions options, bool json) 
   device::initialize();
   options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
   const auto begin = std::chrono::steady_clock::now();
-  const train::Verification result = verify_together(config, options);
+  const train::Verification result =
+      rendezvous::run_and_leave(options.processes.get(), [&] { return train::verify(config, options); });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (world.rank == 0 && json) print_json(to_json(config, result, took.count()));
   if (world.rank == 0 && !json) print_result(config, result, options.within, took.count());
@@ -140,10 +131,7 @@ void add_verify(CLI::App& command, int& exit_code) {
       ->check(CLI::Range(0.0, 1.0));
   auto json = std::make_shared<bool>(false);
   add_json_flag(command, *json);
-  command.callback([arguments, options, json, &exit_code] {
-    sort_out(*arguments);
-    exit_code = run(*arguments, *options, *json);
-  });
+  command.callback([arguments, options, json, &exit_code] { exit_code = run(*arguments, *options, *json); });
 }
 
 }  // namespace twobw::cli
