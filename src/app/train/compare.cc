@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "app/train/run_directory.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
 #include "core/base/output.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/train/metrics_file.h"
+#include "app/train/run_directory.h"
 #include "core/base/config.h"
 #include "core/base/json.h"
 

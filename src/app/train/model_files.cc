@@ -197,7 +197,7 @@ std::map<std::string, fs::path> tokenizer_files(const std::string& tokenizer) {
   const fs::path given = tokenizer;
   std::error_code unreadable;
   const bool is_folder = fs::is_directory(given, unreadable);
-  if (!is_folder && !fs::is_regular_file(given, unreadable))
+  if (!is_folder && !is_file(given))
     fail_input("data.tokenizer is '{}', which is not there any more; it belongs to the model", tokenizer);
   const fs::path folder = is_folder ? given : given.parent_path();
   std::vector<std::string> names = kBeside;
@@ -205,7 +205,7 @@ std::map<std::string, fs::path> tokenizer_files(const std::string& tokenizer) {
   if (given.filename() == "vocab.json") names.emplace_back("merges.txt");
   if (given.filename() == "tokenizer.json") names.emplace_back("tokenizer.model");
   for (const std::string& name : names) {
-    if (fs::is_regular_file(folder / name, unreadable)) files[name] = folder / name;
+    if (is_file(folder / name)) files[name] = folder / name;
   }
   if (!is_folder) files[usual_name(given)] = given;
   return files;
@@ -266,8 +266,7 @@ Exported export_model(const Export& request) {
   const ExportType& type = find_export_type(request.dtype);
   Exported exported{.from = checkpoint::newest_model(request.from)};
   const std::string& from = exported.from.folder;
-  std::error_code unreadable;
-  if (!fs::is_regular_file(from + "/config.json", unreadable)) {
+  if (!is_file(from + "/config.json")) {
     fail_input("'{}' has no model that transformers knows: '{}/config.json' cannot be read", request.from,
                from);
   }

@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "app/train/metrics_file.h"
 #include "app/train/resume.h"
 #include "core/base/error.h"
 #include "core/base/loss_scaling.h"

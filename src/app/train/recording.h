@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "app/train/checkpoints.h"
-#include "app/train/collector.h"
 #include "app/train/decision.h"
 #include "app/train/guard.h"
 #include "app/train/model_files.h"

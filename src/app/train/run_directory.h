@@ -1,6 +1,7 @@
 // The folder of a run and its files; see docs/reference/run-directory.md.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -26,6 +27,32 @@ std::string make_run_directory(const std::string& directory, FolderLock& lock);
 // be moved away.
 void check_source_is_apart(const Config& config);
 
+// One point of the validation curve.
+struct CurvePoint {
+  std::int64_t update = 0;  // updates made, from 1
+  double seconds = 0;       // from the start of the run to the end of that update
+  double loss = 0;
+};
+
+struct PastUpdate {
+  std::int64_t update = 0;  // from 0
+  double loss = 0;          // NaN if it was not finite
+  std::optional<double> prediction_error;
+  bool skipped = false;
+};
+
+struct ResumedMetrics {
+  std::vector<PastUpdate> updates;      // ascending
+  std::vector<CurvePoint> evaluations;  // ascending
+  double seconds = 0;                   // duration of the run so far
+};
+
+// Of metrics.jsonl: replaces `path` by the lines of the first `updates` updates in `from`, which may be the
+// same file; without the evaluation after the last one if the run `evaluates_again`. Drops incomplete lines.
+// Does nothing for a missing file `from`. Throws RunError.
+ResumedMetrics copy_metrics(const std::string& from, const std::string& path, std::int64_t updates,
+                            bool evaluates_again);
+
 class RunDirectory {
  public:
   // `lock`: of the directory, if it existed. `continues`: resumes the run there, moves nothing and appends to
@@ -46,7 +73,8 @@ class RunDirectory {
   void keep_source(const std::string& model) const;
   // Lines wait in memory while the disk is full (core/base/line_file.h).
   void add_metrics(const nlohmann::ordered_json& line);
-  void reopen_metrics();  // after the file was replaced
+  // After the file was replaced.
+  void reopen_metrics() { metrics_.emplace(path("metrics.jsonl"), /*appends=*/true); }
   void log(const std::string& line);
   // At the end of the run: one sentence per file that lacks lines.
   std::vector<std::string> finish();

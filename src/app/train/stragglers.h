@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "app/train/collector.h"
+#include "app/train/statistics.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/runtime/setup.h"
 #include "planning/planner/costs/plan.h"

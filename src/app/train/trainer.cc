@@ -12,11 +12,10 @@
 #include <optional>
 #include <utility>
 
-#include "app/train/collector.h"
 #include "app/train/decision.h"
 #include "app/train/recording.h"
-#include "app/train/run_directory.h"
 #include "app/train/state_transfer.h"
+#include "app/train/statistics.h"
 #include "core/base/text_file.h"
 #include "core/launch/world.h"
 #include "core/telemetry/event.h"

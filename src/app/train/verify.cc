@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "app/measure/split.h"
-#include "app/train/collector.h"
 #include "app/train/decision.h"
 #include "app/train/state_transfer.h"
+#include "app/train/statistics.h"
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "engine/models/model.h"
@@ -51,10 +51,6 @@ using WorkerWeights = std::function<at::Tensor(int worker)>;
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
          (std::isnan(a) && std::isnan(b));
-}
-
-std::string layer_name(const models::Model& model, std::size_t layer) {
-  return fmt::format("layer {} ({})", layer, model.layers[layer].kind);
 }
 
 // Calls `compare` with the name of each worker and the weights of each of its parameters, until it returns a
@@ -107,8 +103,8 @@ std::string compare_update(const runtime::Setup& setup, const CompleteUpdate& se
     for (std::uint64_t checksum : update.checksums) {
       const std::size_t index = layer++ % expected.checksums.size();
       if (checksum != expected.checksums[index]) {
-        return fmt::format("update {}: weights W({}) of {} on {} differ from the oracle's", expected.update,
-                           expected.update + 1, layer_name(setup.model, index), who);
+        return fmt::format("update {}: weights W({}) of layer {} ({}) on {} differ from the oracle's",
+                           expected.update, expected.update + 1, index, setup.model.layers[index].kind, who);
       }
     }
   }

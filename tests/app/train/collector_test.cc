@@ -1,4 +1,4 @@
-#include "app/train/collector.h"
+#include "app/train/statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "app/train/metrics_file.h"
+#include "app/train/run_directory.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
 #include "engine/checkpoint/safetensors.h"
