@@ -143,8 +143,4 @@ Tensor Decoder::whole(std::vector<std::int64_t> tokens) {
   return order({.kind = Order::Kind::Whole, .tokens = std::move(tokens)})[0];
 }
 
-void Decoder::end() {
-  announce({.kind = Order::Kind::End});
-}
-
 }  // namespace twobw::inference

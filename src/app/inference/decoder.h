@@ -55,7 +55,7 @@ class Decoder {
   at::Tensor step(std::vector<std::int64_t> tokens, std::vector<std::int64_t> seen);
   // After a whole sequence, without the cache: [vocab].
   at::Tensor whole(std::vector<std::int64_t> tokens);
-  void end();  // once
+  void end() { announce({.kind = Order::Kind::End}); }  // once
 
   bool can_step() const { return !model_.steps.empty(); }
 

@@ -40,7 +40,9 @@ class Confusion {
   double matthews() const;
 
  private:
-  std::int64_t at(std::size_t truth, std::size_t predicted) const;
+  std::int64_t at(std::size_t truth, std::size_t predicted) const {
+    return counts_[truth * classes_ + predicted];
+  }
   double f1_of(std::size_t of) const;
 
   std::size_t classes_;

@@ -70,10 +70,6 @@ void Confusion::add(std::int64_t truth, std::int64_t predicted) {
   ++count_;
 }
 
-std::int64_t Confusion::at(std::size_t truth, std::size_t predicted) const {
-  return counts_[truth * classes_ + predicted];
-}
-
 double Confusion::accuracy() const {
   std::int64_t right = 0;
   for (std::size_t i = 0; i < classes_; ++i) right += at(i, i);

@@ -2,19 +2,17 @@
 
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/text_file.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/store.h"
 #include "planning/architecture/huggingface/model_config.h"
 
 namespace twobw::inference {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Training settings of a run that do not apply to its model's use.
 const std::vector<std::string> kOneDevice = {
@@ -48,8 +46,7 @@ ModelSource find_run(const std::string& run, const std::string& folder,
 ModelSource find_folder(const std::string& path, const std::string& folder,
                         const std::vector<std::string>& settings) {
   ModelSource source{.folder = folder};
-  std::error_code unreadable;
-  if (!fs::is_regular_file(source.folder + "/config.json", unreadable)) {
+  if (!is_file(source.folder + "/config.json")) {
     fail_input(
         "'{}' is neither a run, which has a config.yaml, nor a model's folder, which has a config.json",
         path);

@@ -137,10 +137,6 @@ std::string TextStream::push(tokenizer::Id id) {
   return release(stopped_);
 }
 
-std::string TextStream::finish() {
-  return release(true);
-}
-
 std::string TextStream::release(bool at_end) {
   std::size_t ready = held_.size();
   if (!at_end) {

@@ -46,7 +46,7 @@ class TextStream {
   // The text that is complete after this token.
   std::string push(tokenizer::Id id);
   // The remaining text at the end; empty after a stop.
-  std::string finish();
+  std::string finish() { return release(true); }
   // Whether a stop string has ended the text.
   bool stopped() const { return stopped_; }
 

@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -11,9 +12,7 @@ namespace {
 
 const std::string& host_of(const FoundCluster& found, int rank) {
   for (const FoundHost& host : found.hosts) {
-    for (const int own : host.ranks) {
-      if (own == rank) return host.name;
-    }
+    if (std::ranges::find(host.ranks, rank) != host.ranks.end()) return host.name;
   }
   return found.hosts.front().name;
 }
@@ -43,26 +42,23 @@ const char* const kAboutGpus =
     "GPUs\n"
     "#                   set it by hand\n";
 
-TextTable table_of_cores(const FoundCluster& found) {
-  TextTable hosts({"host", "processes", "cores", "memory each", "processor"});
-  hosts.align_right({1, 2, 3});
-  for (const FoundHost& host : found.hosts) {
-    hosts.add({host.name, fmt::format("{}", host.ranks.size()), fmt::format("{}", host.cores),
-               format_bytes(host.memory), host.machine.processor});
-  }
-  return hosts;
-}
-
-TextTable table_of_gpus(const FoundCluster& found) {
-  TextTable hosts({"host", "processes", "GPUs", "memory each", "device"});
+TextTable table_of_hosts(const FoundCluster& found) {
+  const bool gpus = found.has_gpus();
+  TextTable hosts(
+      {"host", "processes", gpus ? "GPUs" : "cores", "memory each", gpus ? "device" : "processor"});
   hosts.align_right({1, 2, 3});
   for (const FoundHost& host : found.hosts) {
     std::set<std::string> memory, names;
+    if (!gpus) {
+      memory = {format_bytes(host.memory)};
+      names = {host.machine.processor};
+    }
     for (const FoundGpu& gpu : host.gpus) {
       memory.insert(format_bytes(kind_of(gpu).memory));
       names.insert(kind_of(gpu).name);
     }
-    hosts.add({host.name, fmt::format("{}", host.ranks.size()), fmt::format("{}", host.gpus.size()),
+    hosts.add({host.name, fmt::format("{}", host.ranks.size()),
+               fmt::format("{}", gpus ? std::ssize(host.gpus) : host.cores),
                fmt::format("{}", fmt::join(memory, ", ")), fmt::format("{}", fmt::join(names, ", "))});
   }
   return hosts;
@@ -103,7 +99,6 @@ std::string describe(const FoundCluster& found) {
 }
 
 std::string table_of(const FoundCluster& found) {
-  const TextTable hosts = found.has_gpus() ? table_of_gpus(found) : table_of_cores(found);
   TextTable links({"link", "processes", "latency", "one way", "both ways, each"});
   links.align_right({2, 3, 4});
   for (const ProcessLink& link : all_links(found)) {
@@ -111,7 +106,7 @@ std::string table_of(const FoundCluster& found) {
                format_latency(link.link.latency), format_bandwidth(link.link.one_way),
                format_bandwidth(link.link.both_ways)});
   }
-  return hosts.text() + "\n" + links.text();
+  return table_of_hosts(found).text() + "\n" + links.text();
 }
 
 }  // namespace twobw::measure

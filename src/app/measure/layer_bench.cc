@@ -253,10 +253,6 @@ double LayerBench::time_predict() {
   return clock_.between(begin, end) / static_cast<double>(layout_.size());
 }
 
-LayerMarks::~LayerMarks() {
-  if (held_ > 0) clock_.release();
-}
-
 void LayerMarks::begin() {
   if (held_ > 0) clock_.hold();
   queued_ = 0;

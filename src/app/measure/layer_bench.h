@@ -29,7 +29,9 @@ class LayerMarks {
  public:
   // `held`: layers per hold; 0: none. Once the device gives up waiting, it is not held again.
   LayerMarks(device::Clock& clock, int held) : clock_(clock), held_(held) {}
-  ~LayerMarks();
+  ~LayerMarks() {
+    if (held_ > 0) clock_.release();
+  }
   LayerMarks(const LayerMarks&) = delete;
   LayerMarks& operator=(const LayerMarks&) = delete;
 

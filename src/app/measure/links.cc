@@ -161,10 +161,6 @@ GpuLinks::GpuLinks(transport::Processes& processes, const device::Device& device
   tag_ = number * transport::kTagsOfPipeline;
 }
 
-GpuLinks::~GpuLinks() {
-  processes_.detach();
-}
-
 // Runs on a new thread, which leaves the caller's device binding alone.
 std::optional<WireLink> GpuLinks::measure(const RankPair& pair, double seconds) {
   const std::optional<WireLink> link =

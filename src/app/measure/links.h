@@ -45,7 +45,7 @@ class GpuLinks {
   // `device`: a GPU of this process. `timeout`: seconds, to connect a pair and for any wait.
   GpuLinks(transport::Processes& processes, const device::Device& device, double timeout,
            const MakePaths& make_paths = transport::nccl_paths);
-  ~GpuLinks();
+  ~GpuLinks() { processes_.detach(); }
   GpuLinks(const GpuLinks&) = delete;
   GpuLinks& operator=(const GpuLinks&) = delete;
 

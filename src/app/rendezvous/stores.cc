@@ -171,10 +171,6 @@ Bytes ControlStore::get(const std::string& key) {
   return values_->by_key.at(key);
 }
 
-void ControlStore::wait(const std::vector<std::string>& keys) {
-  wait(keys, timeout_);
-}
-
 void ControlStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
   std::unique_lock lock(values_->mutex);
   const auto done = [&] { return values_->has(keys) || values_->failure; };

@@ -43,7 +43,7 @@ class ControlStore final : public c10d::Store {
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override;
   // All that wait throw RunError: with the failure after an abort, with a missing key after the timeout.
   std::vector<std::uint8_t> get(const std::string& key) override;
-  void wait(const std::vector<std::string>& keys) override;
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
   bool check(const std::vector<std::string>& keys) override;
 

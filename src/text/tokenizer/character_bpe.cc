@@ -111,10 +111,6 @@ void CharacterBpe::append_text(Id id, bool first, std::string& text) const {
   text += first && model_.strip && piece.starts_with(' ') ? piece.substr(1) : piece;
 }
 
-std::string CharacterBpe::describe() const {
-  return "BPE of characters, with bytes for others";
-}
-
 // Reader of tokenizer.json, in the forms that transformers 4 and 5 write for Llama 2, Mistral and similar
 // models.
 

@@ -45,7 +45,7 @@ class CharacterBpe : public VocabularyTokenizer {
   bool begins_after(Id id, bool added) const override {
     return !added && !(model_.strip && !token(id).empty());
   }
-  std::string describe() const override;
+  std::string describe() const override { return "BPE of characters, with bytes for others"; }
 
  private:
   void encode_part(std::string_view part, bool at_start, std::vector<Id>& ids) const;

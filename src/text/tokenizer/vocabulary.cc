@@ -100,10 +100,6 @@ TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   if (starts != 1) only_start_.reset();
 }
 
-std::uint64_t TokenFinder::edge(std::size_t node, char byte) {
-  return static_cast<std::uint64_t>(node) << 8 | static_cast<std::uint8_t>(byte);
-}
-
 const char* TokenFinder::next_start(const char* at, const char* end) const {
   if (only_start_) {
     const void* const found = std::memchr(at, *only_start_, static_cast<std::size_t>(end - at));

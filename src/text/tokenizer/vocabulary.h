@@ -59,7 +59,9 @@ class TokenFinder {
  private:
   const char* next_start(const char* at, const char* end) const;
   const AddedToken* longest(std::string_view text) const;
-  static std::uint64_t edge(std::size_t node, char byte);
+  static std::uint64_t edge(std::size_t node, char byte) {
+    return static_cast<std::uint64_t>(node) << 8 | static_cast<std::uint8_t>(byte);
+  }
 
   std::vector<AddedToken> tokens_;
   // Trie of their bytes: edges by node and byte, tokens by final node.
