@@ -271,42 +271,5 @@ TEST(Llama, AnglesOfATextDoNotDependOnItsBatch) {
   EXPECT_EQ(refusal(config), "");
 }
 
-// Frequencies of heads of size 8, relative to those without scaling.
-std::vector<double> stretched(ModelConfig config, std::int64_t length) {
-  config.head_size = 8;
-  std::vector<double> ratios = rotary_frequencies(config, length);
-  const std::vector<double> plain = rotary_frequencies({.head_size = 8}, length);
-  EXPECT_EQ(plain, (std::vector<double>{1, 0.1, 0.01, 0.001}));
-  for (std::size_t i = 0; i < 4; ++i) ratios[i] /= plain[i];
-  return ratios;
-}
-
-TEST(Rotary, LinearScalingStretchesAllFrequencies) {
-  for (const double ratio : stretched({.rope_scaling = "linear", .rope_factor = 4}, 100))
-    EXPECT_DOUBLE_EQ(ratio, 0.25);
-}
-
-TEST(Rotary, DynamicScalingStretchesTheLowestFrequency) {
-  const ModelConfig config{.rope_scaling = "dynamic", .rope_factor = 1, .rope_original_context = 100};
-  EXPECT_EQ(stretched(config, 100), std::vector<double>(4, 1));
-  const std::vector<double> ratios = stretched(config, 300);
-  EXPECT_DOUBLE_EQ(ratios[0], 1);
-  EXPECT_NEAR(ratios[3], 1.0 / 3, 1e-12);
-}
-
-TEST(Rotary, Llama3ScalingKeepsHighAndStretchesLowFrequencies) {
-  const ModelConfig config{.rope_scaling = "llama3",
-                           .rope_factor = 8,
-                           .rope_low_freq_factor = 1,
-                           .rope_high_freq_factor = 4,
-                           // 25, 2.5, 0.25 and 0.025 turns
-                           .rope_original_context = static_cast<int>(25 * 2 * std::numbers::pi)};
-  const std::vector<double> ratios = stretched(config, 100);
-  EXPECT_EQ(ratios[0], 1);
-  EXPECT_NEAR(ratios[1], 0.5 + 0.5 / 8, 2e-3);
-  EXPECT_EQ(ratios[2], 1.0 / 8);
-  EXPECT_EQ(ratios[3], 1.0 / 8);
-}
-
 }  // namespace
 }  // namespace twobw::architecture
