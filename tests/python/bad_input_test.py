@@ -1,7 +1,6 @@
 """Wrong input of every kind: one sentence on stderr, exit code 2, at once, and no files left."""
 import json
 import resource
-import unittest
 
 from support import FULL, TINY, TestCase, twobw, words
 
@@ -197,7 +196,3 @@ class BadInputTest(TestCase):
         for damage in (b"", b"\x0a\0\0\0\0\0\0\0" + b'{"a": "b"}'):
             (folder / "model/model.safetensors").write_bytes(damage)
             self.refused("generate", "run", naming=["model.safetensors"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,5 +1,4 @@
 """`twobw batches`: the microbatches that a run trains on, for another loop to train on the same."""
-import unittest
 
 import torch
 from safetensors.torch import load_file
@@ -58,7 +57,3 @@ class BatchesTest(TestCase):
             self.assertEqual(process.returncode, 2, process.stdout)
             self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")
             self.assertIn(naming, process.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

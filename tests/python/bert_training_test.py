@@ -2,7 +2,6 @@
 synthetic and of token files, whose microbatches have different numbers of targets, also with next sentences."""
 import math
 import random
-import unittest
 
 import torch
 from safetensors.torch import load_file
@@ -137,7 +136,3 @@ class BertTrainingTest(TestCase):
             if not name.endswith("key.bias"):  # its gradient is rounding alone: it shifts all scores of a query equally
                 self.assertLess(relative_error(ours, parameters[name].detach()), WEIGHT_TOLERANCE, name)
         return batches
-
-
-if __name__ == "__main__":
-    unittest.main()

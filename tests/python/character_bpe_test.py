@@ -208,7 +208,3 @@ class CharacterBpeTest(FolderTestCase):
                     (folder / "config.json").write_text('{"model_type": "llama"}')
                     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, **config}))
                     self.assert_like_transformers(folder, STRANGE)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 learn to tell it."""
 import json
 import random
-import unittest
 
 from support import FULL, ROOT, TINY, TestCase, reference, twobw, words
 
@@ -124,7 +123,3 @@ class ClassificationTest(TestCase):
             self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")
             for text in naming:
                 self.assertIn(text, process.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,6 +1,5 @@
 """`twobw compare` from outside: two schedules, several seeds, one answer."""
 import json
-import unittest
 
 from support import TINY, Run, TestCase, twobw, words
 
@@ -75,7 +74,3 @@ class CompareTest(TestCase):
                 self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")
                 self.assertIn(naming, process.stderr)
                 self.assertEqual(list(self.folder.iterdir()), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -326,7 +326,3 @@ class MegatronTest(TestCase):
         for ending in ("bin", "idx"):
             self.assertEqual((self.folder / f"ours-train.{ending}").read_bytes(),
                              (self.folder / f"theirs.{ending}").read_bytes())
-
-
-if __name__ == "__main__":
-    unittest.main()

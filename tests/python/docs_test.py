@@ -111,7 +111,3 @@ def test_of(page):
 for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
     page = str(path.relative_to(ROOT))
     setattr(DocsTest, "test_" + re.sub(r"\W", "_", page), test_of(page))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -105,7 +105,3 @@ class EmbedTest(FolderTestCase):
         found = load_file(self.embed(folder, "--normalize"))["embeddings"]
         wanted = torch.nn.functional.normalize(expected(model, tokenizer, self.texts))
         self.assertLess((found.double() - wanted).abs().max().item(), TOLERANCE)
-
-
-if __name__ == "__main__":
-    unittest.main()

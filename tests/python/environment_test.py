@@ -136,7 +136,3 @@ class LimitsTest(TestCase):
             process = shell(line, "plan")
             self.assertEqual(process.returncode, 2)
             self.assertIn("train.updates is 0", process.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

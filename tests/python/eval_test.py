@@ -2,7 +2,6 @@
 import json
 import os
 import random
-import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
 
@@ -234,7 +233,3 @@ class EvalTest(FolderTestCase):
                                f"data.tokenizer={self.folder}")
         self.assertIn("no weights for the model's head", message)
         self.assertIn("nowhere", self.refused("eval", "nowhere", "data=synthetic"))
-
-
-if __name__ == "__main__":
-    unittest.main()

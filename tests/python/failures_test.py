@@ -421,7 +421,3 @@ class FullDiskTest(ProcessesTest):
             for moment in MOMENTS if FULL else ("saving",):
                 with self.subTest(schedule=schedule, moment=moment):
                     moments[moment](schedule)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ double, so the error is ours. In 16 bits ours may be as far from the exact resul
 """
 import copy
 import os
-import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
 
@@ -229,7 +228,3 @@ class FamiliesTest(TestCase):
                 few = {**LLAMA, "num_key_value_heads": 2}
                 self.causal(LlamaForCausalLM(LlamaConfig(**few, **rope())), dtype=dtype)
                 self.masked(BertForMaskedLM(BertConfig(**BERT)), [17, 9, 5], 17, dtype=dtype)
-
-
-if __name__ == "__main__":
-    unittest.main()

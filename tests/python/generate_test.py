@@ -2,7 +2,6 @@
 promises."""
 import json
 import os
-import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
 
@@ -233,7 +232,3 @@ class TextTest(FolderTestCase):
         (self.folder / "tokens").rename(self.folder / "elsewhere")
         self.assertEqual(self.call("generate", self.run_folder, "--prompt", "the", "--tokens", 8), before)
         self.assertEqual(self.call("generate", self.run_folder / "model", "--prompt", "the", "--tokens", 8), before)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ norms, and how far every tensor moved.
 import json
 import pathlib
 import subprocess
-import unittest
 
 import torch
 from safetensors.torch import load_file
@@ -121,7 +120,3 @@ class GmlpTest(TestCase):
         process = twobw("train", *words(MODEL), cwd=self.folder)
         self.assertEqual(process.returncode, 2)
         self.assertIn("model.family is 'gmlp'; allowed: gpt, llama, bert", process.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

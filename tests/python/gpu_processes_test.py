@@ -9,7 +9,6 @@ import itertools
 import os
 import re
 import signal
-import unittest
 
 from processes import GRACE, TORCHRUN, ProcessesTest, has_checkpoint
 from resume_test import exact_lines
@@ -277,7 +276,3 @@ class RefusalsOnGpusTest(GpuProcessesTest):
         for rank in range(2):
             self.assertRegex(job.errors(rank), "processes 0 and 1 would share cuda:0 of .*NCCL")
         self.assertFalse((self.folder / "run").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

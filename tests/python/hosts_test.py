@@ -130,7 +130,3 @@ class HostsTest(HostsCase):
         self.assertFalse([place for place in places if place[0] not in own], places)
         job.signal(0, signal.SIGTERM)
         self.assertEqual(job.wait(30), [0, 0], job.everything())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@ refusals. families_test.py compares logits and gradients."""
 import json
 import os
 import shutil
-import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
 
@@ -451,7 +450,3 @@ class HuggingFaceTest(FolderTestCase):
         self.assertIn(f"'{file}' is a file; give a new folder", self.refused("export", source, file))
         self.assertIn(f"'{file}/out' cannot be made: Not a directory", self.refused("export", source, file / "out"))
         self.assertIn("is not empty", self.refused("export", source, source))
-
-
-if __name__ == "__main__":
-    unittest.main()

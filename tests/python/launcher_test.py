@@ -127,7 +127,3 @@ class LauncherTest(ProcessesTest):
         self.assertEqual(job.wait(GRACE), [0, 0], job.everything())
         job.assert_no_orphans(within=60)
         self.assertIs(Run(settings["run_dir"]).summary["interrupted"], False)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 import os
 import re
 import shutil
-import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
 
@@ -82,7 +81,3 @@ class ModelTokenizerTest(FolderTestCase):
         given, default, raw = (load_file(self.folder / name) for name in ("given", "default", "bytes"))
         self.assert_same_tensors(given, default)
         self.assertFalse(torch.equal(given["tokens.0.0"], raw["tokens.0.0"]))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -342,7 +342,3 @@ print(failed, missing)
     def test_package_is_thin(self):
         lines = sum(len(path.read_text().splitlines()) for path in (support.ROOT / "python").rglob("*.py"))
         self.assertLessEqual(lines, 1500)
-
-
-if __name__ == "__main__":
-    unittest.main()

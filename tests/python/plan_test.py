@@ -1,7 +1,6 @@
 """twobw plan and twobw topology: their output matches their input, and `train` accepts it."""
 import json
 import os
-import unittest
 
 from support import TINY, TWO_CORES, Run, TestCase, slow, twobw, words
 
@@ -245,7 +244,3 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         self.assertIsNone(plan["plan"])
         self.assertGreater(plan["closest"]["bytes_over_capacity"], 0)
         self.assertTrue(plan["remedies"])
-
-
-if __name__ == "__main__":
-    unittest.main()

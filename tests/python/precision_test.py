@@ -1,5 +1,4 @@
 """The loss scale of fp16, from outside."""
-import unittest
 
 from support import TWO_CORES, TestCase
 
@@ -23,7 +22,3 @@ class LossScaleTest(TestCase):
         self.assertLess(run.updates[-1]["loss_scale"], 2**24)
         self.assertNotIn("skipped by all stages", run.process.stdout)
         self.assertIn("overflows at a loss scale of 16777216", (run.folder / "log.txt").read_text())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -207,7 +207,3 @@ class TrainTest(ProcessesTest):
         self.assertTrue(places, "rank 0 listens somewhere")
         for address, port in places:
             self.assertTrue(address.startswith("127.") or address == "::1", f"{address}:{port}")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,6 +1,5 @@
 """twobw profile: its file, its output and its refusals."""
 import json
-import unittest
 
 from support import TINY, TestCase, twobw, words
 
@@ -67,7 +66,3 @@ class ProfileTest(TestCase):
 
     def test_an_output_that_cannot_be_written(self):
         self.refused("--output", "nowhere/profile.json", naming=["--output", "nowhere/profile.json"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@ import json
 import re
 import shutil
 import subprocess
-import unittest
 
 from support import TINY, Run, TestCase, program, twobw, words
 
@@ -196,7 +195,3 @@ class JsonTest(TestCase):
             error = self.call(*arguments, code=2)["error"]
             self.assertEqual((error["key"], error["value"]), (key, value), error)
             self.assertEqual(twobw(*arguments, cwd=self.folder).stderr, f"twobw: {error['message']}\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,6 @@ weights within the batch where the rule says so.
 import copy
 import json
 import math
-import unittest
 
 import torch
 from safetensors.torch import load_file
@@ -455,7 +454,3 @@ SLOW = {
 for _name, _changes in {**QUICK, **SLOW}.items():
     _test = (lambda changes: lambda self: self.compare(changes))(_changes)
     setattr(PytorchLoopTest, f"test_{_name}", slow(_test) if _name in SLOW else _test)
-
-
-if __name__ == "__main__":
-    unittest.main()

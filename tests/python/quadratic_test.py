@@ -144,7 +144,3 @@ class QuadraticTest(unittest.TestCase):
         self.assertEqual(number.sub("", there), number.sub("", drawn))
         for a, b in zip(number.findall(there), number.findall(drawn)):
             self.assertAlmostEqual(float(a), float(b), delta=0.15)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 from processes import mount_disk
 from support import FULL, TINY, TWO_CORES, Run, TestCase, program, twobw, words
@@ -215,7 +214,3 @@ class ResumeTest(TestCase):
         process = twobw("train", f"resume={branch}", "train.updates=9")
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertEqual([line["update"] for line in Run(branch, process).updates], [*range(1, 10)])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -99,7 +99,3 @@ class SlurmTest(ProcessesTest):
         self.assertEqual(exact_lines(Run(settings["run_dir"])), exact_lines(Run(whole["run_dir"])))
         self.assertEqual((settings["run_dir"] / "model/model.safetensors").read_bytes(),
                          (whole["run_dir"] / "model/model.safetensors").read_bytes())
-
-
-if __name__ == "__main__":
-    unittest.main()

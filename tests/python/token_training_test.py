@@ -3,7 +3,6 @@ import json
 import re
 import shutil
 import subprocess
-import unittest
 
 from processes import ProcessesTest
 from support import ROOT, TINY, Run, TestCase, program, twobw, words
@@ -252,7 +251,3 @@ class TextTest(ProcessesTest):
         cache.write_text("")
         error = self.refused()
         self.assertRegex(error, r"\Atwobw: data.train is [^\n]+token-cache[^\n]+; give another run_dir[^\n]+\n\Z")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -279,7 +279,3 @@ class TokenizerTest(TestCase):
             self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")
             self.assertIn(naming, process.stderr)
         self.assertFalse((self.folder / "out").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -103,7 +103,3 @@ class PlanTest(ProcessesTest):
                                  r"saved with (3 x 1|1 x 3)")
         losses = [line["loss"] for line in Run(self.folder / "run").lines if "grad_norm" in line]
         self.assertEqual(len(losses), 18)
-
-
-if __name__ == "__main__":
-    unittest.main()

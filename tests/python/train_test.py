@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 import torch
 
@@ -383,7 +382,3 @@ class ValidationTest(TestCase):
                 ahead = {name: 2 * w - weights[5][name] for name, w in weights[6].items()}
                 for other in (losses[5], self.evaluate(ahead, text)):
                     self.assertGreater(abs(other / losses[6] - 1), 5e-5)
-
-
-if __name__ == "__main__":
-    unittest.main()

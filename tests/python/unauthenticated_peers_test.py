@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import threading
-import unittest
 
 from processes import GRACE, ProcessesTest, free_port, has_updates, listening, rank_environment
 from resume_test import exact_lines
@@ -260,7 +259,3 @@ class UnauthenticatedPeersTest(ProcessesTest):
                       {**rank_environment(rank, 2, port), "TWOBW_JOB_TOKEN": "short"})
         self.assertEqual(job.wait(GRACE), [2, 2], job.everything())
         self.assertIn("TWOBW_JOB_TOKEN", job.errors(0))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,6 +1,5 @@
 """`twobw verify` from outside; tests/engine/runtime/exactness_test.cc has the combinations of settings."""
 import re
-import unittest
 
 from support import TestCase, twobw, words
 
@@ -45,7 +44,3 @@ class VerifyTest(TestCase):
         process = twobw("verify", "--against", "flush", "pipeline.replicas=2", "pipeline.sync_updates=0")
         self.assertEqual(process.returncode, 1, process.stdout + process.stderr)
         self.assertIn("DIFFERENT from the serial oracle, first at update 1: loss", process.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -61,17 +61,6 @@ predicts from the first 1, 2, 3, 4 of 4 microbatches of the batch before
 )");
 }
 
-TEST(Grid, LaterMicrobatchesRunOnTrueWeights) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 4}, .updates = 2};
-  EXPECT_EQ(draw_grid(all_instructions(spec)),
-            R"(   tick  0         5         10        15        20        25
-stage 0  0 1 . . 0'- 2 1'- 3 2'-|4 3'-|5 4'- 6 5'- 7 6'- . 7'-|
-      W  0 0     0   0 0   0 0~1|~ 0>1|~ ~   1 ~   1 1     1>2|
-stage 1  . 0 0'- 1 1'- 2 2'- 3 3'-|4 4'- 5 5'-|6 6'- 7 7'- . .|
-      W    0 0   0 0   0 0   0 0~1|~ ~   ~ ~>1|1 1   1 1    >2|
-)");
-}
-
 TEST(Grid, FlushDrainsAfterEveryBatch) {
   EXPECT_EQ(draw({.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 4}, .updates = 2}),
             R"(   tick  0         5         10        15        20        25        30        35        40
@@ -88,19 +77,6 @@ stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'- . . . . . .|. . . 4 4'- 5 5'- 6 6'- 7 7'-
 >1| writes W(1), . idle
 steady state: 57.1% busy, 21 ticks a batch
 by stage: weight versions 1 1 1 1, gradient buffers 1 1 1 1, microbatches in flight 4 3 2 1
-)");
-}
-
-TEST(Grid, TheSynchronousStartAndTheTakeover) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .predict = false},
-                     .updates = 4,
-                     .sync_updates = 1};
-  EXPECT_EQ(draw_grid(all_instructions(spec)),
-            R"(   tick  0         5         10        15        20        25
-stage 0  0 1 . . 0'- . 1'-|2 3 . . 2'- 4 3'-|5 4'- 6 5'-|7 6'- . 7'-|
-      W  0 0     0     0>1|1 1     1   1 1>2|1 1   2 1>3|2 2     2>4|
-stage 1  . 0 0'- 1 1'- . .|. 2 2'- 3 3'- 4 4'- 5 5'-|6 6'- 7 7'-|. .|
-      W    0 0   0 0    >1|  1 1   1 1   1 1   1 1>2|2 2   2 2>3| >4|
 )");
 }
 
