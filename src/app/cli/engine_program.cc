@@ -76,9 +76,9 @@ fs::path choose_engine(const fs::path& folder) {
     fail_input(
         "training needs the Python package torch, which is not installed; run `pip install 'twobw[train]'`");
   fail_input(
-      "torch {} is installed, but twobw-engine was built with torch {}; install that one: "
-      "`pip install torch=={} --index-url https://download.pytorch.org/whl/{}`",
-      version, fmt::join(wanted, " or "), wanted[0], wanted[0].substr(wanted[0].find('+') + 1));
+      "torch {} is installed, but twobw-engine was built with torch {}; install that one, from PyTorch's own "
+      "index if PyPI has another variant",
+      version, fmt::join(wanted, " or "));
 }
 
 }  // namespace twobw::cli

@@ -25,7 +25,7 @@ ClusterText describe_machine(const std::string& output) {
 void show(const ClusterText& cluster, const std::string& output, bool json) {
   if (!output.empty()) write_text(output, cluster.yaml);
   if (json) {
-    print_json(to_json(YAML::Load(cluster.yaml)));
+    print_json(cli::to_json(YAML::Load(cluster.yaml)));
   } else if (output.empty()) {
     fmt::print("{}", cluster.yaml);
   } else {
