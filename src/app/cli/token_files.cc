@@ -183,8 +183,8 @@ void add_prepare(CLI::App& command, int&) {
   auto json = std::make_shared<bool>(false);
   command.add_option("inputs", options->inputs, "Files and folders, also compressed (gzip, zstd)")
       ->required();
-  command.option_defaults()->always_capture_default();  // the help shows them
   command.add_option("--tokenizer", options->tokenizer, "A folder, a file, or bytes")->required();
+  command.option_defaults()->always_capture_default();  // the help shows them
   command
       .add_option("--out", options->out,
                   "Prefix of the files to write: PREFIX-train.bin and .idx, PREFIX-validation...")
