@@ -99,8 +99,7 @@ LayerBench::LayerBench(const runtime::Setup& setup, device::Clock& clock, const 
     weights::initialize(layout_, initial, setup.config.train.seed);
     weights.copy_(initial);
   }
-  optimizer_ =
-      optim::make_optimizer(setup.config, layout_, initial, weights, setup.config.pipeline.predict);
+  optimizer_ = optim::make_optimizer(setup.config, layout_, initial, weights, setup.config.pipeline.predict);
 }
 
 void LayerBench::set_microbatch(int sequences) {
