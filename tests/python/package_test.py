@@ -41,8 +41,10 @@ class Environment:
     def __init__(self, folder):
         self.bin = folder / "bin"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        # The pip of this environment, run by the other one's Python, as `pip --python` does.
-        self.pip = [str(self.bin / "python"), importlib.util.find_spec("pip").submodule_search_locations[0], "--quiet"]
+        # The pip of this environment, run by the other one's Python, as `pip --python` does. It keeps compiled modules
+        # where the programs of the environment do (run.py has another place for its own).
+        pip = importlib.util.find_spec("pip").submodule_search_locations[0]
+        self.pip = ["env", "-u", "PYTHONPYCACHEPREFIX", str(self.bin / "python"), pip, "--quiet"]
 
     def run(self, program, *arguments, torch=False, **options):
         """Runs a program of the environment; `torch` lets it find the project's own packages."""
