@@ -240,6 +240,7 @@ for wrong in (lambda: twobw.Config("model.layer=3"), lambda: twobw.simulate("flu
 import os, signal, threading, twobw
 try:
     with twobw.train(*{TINY!r}, "train.updates=1000000", "run_dir=cut") as run:
+        next(iter(run))
         threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
         for record in run:
             pass
