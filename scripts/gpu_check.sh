@@ -18,7 +18,7 @@ trap 'rm -rf "$folder"' EXIT
 
 check() {  # tool program filter
   local tool=$1 options=() processes=() failed=0
-  # cuBLAS asks for the context of a thread that has none yet, and goes on.
+  # cuBLAS asks for the context of a thread that has none yet, and continues.
   [[ $tool != memcheck ]] || options=(--report-api-errors no)
   for ((i = 0; i < shards; ++i)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 1 \

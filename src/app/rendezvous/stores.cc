@@ -40,7 +40,7 @@ class QuietLog {
   const int before_ = FLAGS_caffe2_log_level;
 };
 
-// The value of some work, or the reason why there is none.
+// The value of some work, or the reason for its failure.
 template <typename Value>
 struct Answer {
   std::optional<Value> value;

@@ -127,7 +127,7 @@ void polish_best(const Problem& problem, double& work, std::vector<Candidate>& c
   }
 }
 
-// The candidates that fit, the fastest first; those that were not simulated keep their order, behind.
+// The candidates that fit, the fastest first; candidates without a simulation keep their order, behind.
 void sort_by_simulation(std::vector<Candidate>& candidates) {
   const auto last = std::ranges::find_if(
       candidates, [](const Candidate& candidate) { return candidate.status != Status::Slower; });
